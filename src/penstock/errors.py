@@ -1,0 +1,114 @@
+"""The whole error tree, grouped by what the reader must do.
+
+::
+
+    PenstockError
+    ├── TopologyError            change the program: it was refused when it was built
+    ├── ConfigError              change the configuration: unknown name or bad value
+    ├── StoreError               ask for another store, or at another time (unknown, closed, wrong verb)
+    └── StreamsError             look at the data or at your function: a record could not be handled
+        ├── DeserializationError     bytes of a source record that its serde refused
+        ├── TimestampError           a source record without a usable timestamp
+        ├── ProcessingError          an exception in a node, usually in your function
+        ├── SerializationError       a value that the serde of a sink or store refused
+        ├── ProductionError          a record that could not be sent
+        └── BufferFullError          a suppress buffer that shuts down when full
+
+Every StreamsError names the node, the topic-partition-offset and, where there is one, the user's function with file and line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+class PenstockError(Exception):
+    """Anything that Penstock raises by itself."""
+
+
+class TopologyError(PenstockError):
+    """The program was refused while it was built; the message says what to write instead."""
+
+
+class ConfigError(PenstockError):
+    """A setting is unknown or has a value that cannot be used."""
+
+
+class StoreError(PenstockError):
+    """A store does not exist, is closed, or does not have that verb."""
+
+
+class StreamsError(PenstockError):
+    """A record could not be handled. ``node``, ``origin`` (coordinates) and ``function`` say where."""
+
+    def __init__(self, message: str, *, node: str | None = None, origin: Any = None, function: str | None = None) -> None:
+        self.node = node
+        self.origin = origin
+        self.function = function
+        parts = [message]
+        if node is not None:
+            parts.append(f"  node:     {node}")
+        if origin is not None:
+            parts.append(f"  record:   {coordinates(origin)}")
+        if function is not None:
+            parts.append(f"  function: {function}")
+        super().__init__("\n".join(parts))
+
+
+class DeserializationError(StreamsError):
+    """The serde of a source refused the bytes of a record."""
+
+
+class TimestampError(StreamsError):
+    """A source record has no usable timestamp."""
+
+
+class ProcessingError(StreamsError):
+    """An exception in a node; the cause is the original exception."""
+
+
+class SerializationError(StreamsError):
+    """The serde of a sink or a store refused a value."""
+
+
+class ProductionError(StreamsError):
+    """A record could not be sent to its topic."""
+
+
+class BufferFullError(StreamsError):
+    """A suppress buffer with ``shut_down_when_full`` went over its limit."""
+
+
+def coordinates(origin: Any) -> str:
+    """Say where a record came from: ``topic-partition@offset``."""
+    if origin is None or origin.topic is None:
+        return "none (punctuation or timer)"
+    return f"{origin.topic}-{origin.partition}@{origin.offset} (timestamp {origin.timestamp})"
+
+
+def describe_function(function: Callable[..., Any] | None) -> str | None:
+    """Name a user's function with its file and line, so that an error points at it.
+
+    >>> describe_function(len)
+    'len (built-in)'
+    """
+    if function is None:
+        return None
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    if code is None:
+        return f"{name} (built-in)"
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Give the "did you mean" part of a message, or nothing.
+
+    >>> nearest("lane", ["lanes", "shards"])
+    " (did you mean 'lanes'?)"
+    """
+    close = difflib.get_close_matches(name, list(choices), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,20 @@
+"""Bytes in, values out.
+
+General layout:
+
+    base          Serde: two functions and how they travel
+    primitives    string, bytes, numbers, boolean, uuid, json, void, pickle
+    typed_json    json_of(type)
+    windowed      keys of time windows and sessions
+    serdes        Serdes: all of the above under one name
+    change        Change(new, old) on a repartition topic
+    foreign_key   what a foreign-key join sends to and fro
+    murmur3       the 128-bit hash in it
+"""
+
+from penstock.serde.base import Serde
+from penstock.serde.change import ChangedSerde
+from penstock.serde.serdes import Serdes
+from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
+
+__all__ = ["ChangedSerde", "Serde", "Serdes", "SessionWindowedSerde", "WindowedSerde"]

@@ -1,0 +1,106 @@
+"""What every store is to the lane: bytes inside, a dirty map above, one barrier.
+
+Life of a store inside one shard::
+
+    open ──▶ verbs during the epoch (all writes stay in the dirty map; reads see them)
+         ──▶ flush()    cached stores forward their changed rows downstream, once per key      ┐ at the barrier,
+         ──▶ seal()     hand out the epoch's writes: rows for the base map and the changelog   ┘ in this order
+         ──▶ apply()    only once the epoch is committed: the sealed writes reach the base map
+
+Invariant: the base map is touched by ``apply`` alone, so an aborted epoch has nothing to undo.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from penstock.record import Headers, Origin
+
+if TYPE_CHECKING:
+    from penstock.state.spec import StoreSpec
+
+#: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value before the epoch
+OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
+
+
+class BytesStore(Protocol):
+    """One ordered map of bytes: the single seam below every store, with two bodies (memory, LMDB)."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value or None."""
+        ...
+
+    def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate lower <= key < upper (None: open end) in key order, or backwards. A snapshot is not promised."""
+        ...
+
+    def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
+        """Put every row (value None: delete), atomically."""
+        ...
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        ...
+
+
+class ShardState(Protocol):
+    """The state of one shard: a bytes map per store name."""
+
+    def map(self, name: str) -> BytesStore:
+        """Return the bytes map of this name, made on first use."""
+        ...
+
+
+class StoreContext(Protocol):
+    """What a store needs from its task."""
+
+    origin: Origin
+
+    def drop(self, reason: str) -> None:
+        """Count a record that was dropped, under its reason."""
+        ...
+
+
+@dataclass(slots=True)
+class Sealed:
+    """The writes of one epoch to one store.
+
+    ``writes`` go to the base map; ``changelog`` rows are (key, value, timestamp, headers) byte-equal to Kafka Streams' changelog.
+    """
+
+    writes: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    changelog: list[tuple[bytes, bytes | None, int, Headers]] = field(default_factory=list)
+
+
+class Store(ABC):
+    """Base of every typed store, bound to one shard."""
+
+    spec: StoreSpec
+    #: True where a write is not forwarded at once but at the barrier, once per key.
+    cached: bool = False
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self.spec.name
+
+    def on_flush(self, listener: OnFlush, *, send_old: bool) -> None:
+        """Register the one listener that ``flush`` calls; only meaningful where ``cached``."""
+        raise NotImplementedError(f"{type(self).__name__} is never cached")
+
+    def flush(self) -> None:  # noqa: B027 - a store that is never cached has nothing to forward
+        """Forward the rows changed in this epoch, in the order of their last write; only for cached stores.
+
+        The listener may write to this or other stores. While it runs, ``context.origin`` is that of the row's last writer.
+        """
+
+    @abstractmethod
+    def seal(self) -> Sealed:
+        """Hand out the writes since the last seal and start a new dirty map. Reads still see them until ``apply``."""
+
+    @abstractmethod
+    def apply(self, sealed: Sealed) -> None:
+        """Write a sealed epoch, now committed, to the base map."""

@@ -1,0 +1,208 @@
+"""Stores: what a user says about a store, as frozen data. ``state.open`` turns a spec into a typed store of one shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from penstock.durations import millis
+from penstock.errors import TopologyError
+from penstock.serde import Serde
+
+
+class StoreKind(Enum):
+    """The kinds of store; each has its verbs, its key format and its changelog form."""
+
+    KEY_VALUE = "key_value"
+    WINDOW = "window"
+    SESSION = "session"
+    VERSIONED = "versioned"
+    LRU = "lru"
+    SHARED = "shared"
+    TIMERS = "timers"
+    BUFFER = "buffer"  # suppress and grace joins: time-ordered, in memory, logged
+    OUTER_JOIN = "outer_join"  # unmatched rows of left and outer stream-stream joins
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """One store. Made by ``Stores.*``; the DSL fills in what the user left open (serdes, caching, retention).
+
+    ``key`` and ``value`` None: taken from the operator that uses the store, else string and JSON.
+    ``cached`` None: the DSL caches its table stores, a Processor API store is not cached (as in Kafka Streams).
+    """
+
+    name: str
+    kind: StoreKind
+    key: Serde[Any] | None = None
+    value: Serde[Any] | None = None
+    persistent: bool = True
+    logged: bool = True
+    cached: bool | None = None
+    timestamped: bool = False
+    ttl: int | None = None
+    retention: int | None = None  # window, session: milliseconds
+    window_size: int | None = None  # window
+    retain_duplicates: bool = False  # window
+    history: int | None = None  # versioned: milliseconds
+    segment_interval: int | None = None
+    max_entries: int | None = None  # lru
+    topic_config: tuple[tuple[str, str], ...] = field(default=())
+    #: a source topic that serves as the changelog (optimisation ``reuse_ktable_source_topics``, global tables)
+    source_topic: str | None = None
+
+    def with_(self, **changes: Any) -> StoreSpec:
+        """Return a copy with other options."""
+        return replace(self, **changes)
+
+
+def _check_name(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise TopologyError(f"a store needs a name (a non-empty string), but got {name!r}")
+    return name
+
+
+class Stores:
+    """Factories of store specs.
+
+    >>> Stores.key_value("balances", ttl=timedelta(days=30)).ttl
+    2592000000
+    """
+
+    @staticmethod
+    def key_value(
+        name: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        persistent: bool = True,
+        logged: bool = True,
+        cached: bool | None = None,
+        timestamped: bool = False,
+        ttl: timedelta | int | None = None,
+    ) -> StoreSpec:
+        """Hold one value per key. ``timestamped``: ``get`` gives ``ValueAndTimestamp``; ``ttl``: rows expire by event time."""
+        return StoreSpec(
+            _check_name(name),
+            StoreKind.KEY_VALUE,
+            key,
+            value,
+            persistent,
+            logged,
+            cached,
+            timestamped,
+            None if ttl is None else millis(ttl, "ttl", least=1),
+        )
+
+    @staticmethod
+    def window(
+        name: str,
+        retention: timedelta | int,
+        size: timedelta | int,
+        retain_duplicates: bool = False,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        persistent: bool = True,
+        logged: bool = True,
+        cached: bool | None = None,
+        timestamped: bool = False,
+    ) -> StoreSpec:
+        """Hold one value (or several, ``retain_duplicates``) per key and window start."""
+        retention_ms = millis(retention, "retention", least=0)
+        size_ms = millis(size, "size", least=0)
+        if retention_ms < size_ms:
+            raise TopologyError(f"store {name!r}: retention ({retention_ms} ms) must be at least the window size ({size_ms} ms)")
+        return StoreSpec(
+            _check_name(name),
+            StoreKind.WINDOW,
+            key,
+            value,
+            persistent,
+            logged,
+            cached,
+            timestamped,
+            retention=retention_ms,
+            window_size=size_ms,
+            retain_duplicates=retain_duplicates,
+        )
+
+    @staticmethod
+    def session(
+        name: str,
+        retention: timedelta | int,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        persistent: bool = True,
+        logged: bool = True,
+        cached: bool | None = None,
+    ) -> StoreSpec:
+        """Hold one value per key and session (start, end)."""
+        return StoreSpec(
+            _check_name(name),
+            StoreKind.SESSION,
+            key,
+            value,
+            persistent,
+            logged,
+            cached,
+            retention=millis(retention, "retention", least=0),
+        )
+
+    @staticmethod
+    def versioned(
+        name: str,
+        history: timedelta | int,
+        *,
+        segment_interval: timedelta | int | None = None,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        persistent: bool = True,
+        logged: bool = True,
+    ) -> StoreSpec:
+        """Hold every version of a key for ``history``; never cached."""
+        return StoreSpec(
+            _check_name(name),
+            StoreKind.VERSIONED,
+            key,
+            value,
+            persistent,
+            logged,
+            False,
+            history=millis(history, "history", least=0),
+            segment_interval=None if segment_interval is None else millis(segment_interval, "segment_interval", least=1),
+        )
+
+    @staticmethod
+    def lru(
+        name: str,
+        max_entries: int,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        logged: bool = True,
+    ) -> StoreSpec:
+        """Hold at most ``max_entries`` rows a shard; the least recently used row goes first (and is deleted in the changelog)."""
+        if max_entries < 1:
+            raise TopologyError(f"store {name!r}: max_entries must be at least 1, but is {max_entries}")
+        return StoreSpec(_check_name(name), StoreKind.LRU, key, value, False, logged, False, max_entries=max_entries)
+
+    @staticmethod
+    def shared(
+        name: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        persistent: bool = True,
+        logged: bool = True,
+    ) -> StoreSpec:
+        """Hold global state: processors that use it run in one lane, so any key may be read and written together."""
+        return StoreSpec(_check_name(name), StoreKind.SHARED, key, value, persistent, logged, False)
+
+    @staticmethod
+    def timers(name: str, *, key: Serde[Any] | None = None, logged: bool = True) -> StoreSpec:
+        """Hold per-key timers of a processor; reached through ``context.timers``."""
+        return StoreSpec(_check_name(name), StoreKind.TIMERS, key, None, True, logged, False)
