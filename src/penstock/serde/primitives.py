@@ -89,9 +89,7 @@ def _uuid_bytes(value: UUID) -> bytes:
 
 def _uuid_from(data: bytes) -> UUID:
     if not _is_uuid(data):
-        raise DeserializationError(
-            f"a uuid is 36 characters such as 123e4567-e89b-12d3-a456-426614174000, not {data!r}"
-        )
+        raise DeserializationError(f"a uuid is text of 36 characters, 8-4-4-4-12 in hexadecimal, not {data!r}")
     return UUID(int=int(data.replace(b"-", b""), 16))
 
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from struct import Struct
 from typing import Any, cast
 
+from penstock.durations import millis
 from penstock.errors import DeserializationError, SerializationError
 from penstock.record import Windowed
 from penstock.serde.base import Serde
@@ -20,7 +21,6 @@ from penstock.serde.base import Serde
 LONG_MAX = 2**63 - 1
 _INT64 = Struct(">q")
 _TWO_INT64 = Struct(">qq")
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class WindowedSerde(Serde[Windowed]):
@@ -42,7 +42,7 @@ class WindowedSerde(Serde[Windowed]):
     size: int | None
 
     def __init__(self, inner: Serde[Any], size: int | timedelta | None) -> None:
-        size_ms = _milliseconds(size)
+        size_ms = None if size is None else millis(size, "the size of a window", least=0)
         super().__init__(
             _time_writer(inner.serialize),
             _time_reader(inner.deserialize, size_ms or LONG_MAX),
@@ -76,13 +76,6 @@ class SessionWindowedSerde(Serde[Windowed]):
             _recipe=(SessionWindowedSerde, (inner,)),
         )
         object.__setattr__(self, "inner", inner)
-
-
-def _milliseconds(size: int | timedelta | None) -> int | None:
-    ms = size // _MILLISECOND if isinstance(size, timedelta) else size
-    if ms is not None and not 0 <= ms <= LONG_MAX:
-        raise ValueError(f"the size of a window is 0 to 2**63 - 1 milliseconds, not {ms}")
-    return ms
 
 
 def _no_key(windowed: Windowed) -> SerializationError:

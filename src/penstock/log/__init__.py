@@ -1,0 +1,1 @@
+"""Kafka: producer, admin, partitioner, internal topics; and its in-memory twin."""
