@@ -1,6 +1,6 @@
 """Which partition a key goes to: murmur2 of its bytes, as Kafka's Java producer does it.
 
-Every Kafka Streams application and Java producer places keys this way, so two topics written by either are co-partitioned.
+Java producers and Kafka Streams place every key this way, so topics written by them and by us are co-partitioned.
 """
 
 from __future__ import annotations

@@ -148,9 +148,8 @@ class CombinedKeySerde(Serde[CombinedKey[F, K]]):
 
     def __init__(self, foreign_key: Serde[F], primary_key: Serde[K]) -> None:
         prefix = _prefix_writer(foreign_key.serialize)
-        write_primary = primary_key.serialize
         super().__init__(
-            lambda key: prefix(key[0]) + write_primary(key[1]),
+            _combined_writer(prefix, primary_key.serialize),
             _combined_reader(foreign_key.deserialize, primary_key.deserialize),
             f"combined_key({foreign_key!r}, {primary_key!r})",
             _recipe=(CombinedKeySerde, (foreign_key, primary_key)),
@@ -184,6 +183,8 @@ def _read_head(data: bytes, newest: int, at: int) -> tuple[int, bytes | None, in
 def _subscription_writer(serialize: Callable[[K], bytes]) -> Callable[[SubscriptionWrapper[K]], bytes]:
     def write(wrapper: SubscriptionWrapper[K]) -> bytes:
         hash_, instruction, primary_key, version, partition = wrapper
+        if primary_key is None:
+            raise SerializationError("a subscription needs a primary key")
         data = _head(version, 1, hash_, bytes((instruction,))) + serialize(primary_key)
         return data + _INT32.pack(partition) if version else data
 
@@ -225,10 +226,22 @@ def _response_reader(deserialize: Callable[[bytes], V]) -> Callable[[bytes], Sub
 
 def _prefix_writer(serialize: Callable[[F], bytes]) -> Callable[[F], bytes]:
     def prefix(foreign_key: F) -> bytes:
+        if foreign_key is None:
+            raise SerializationError("a combined key needs a foreign key")
         data = serialize(foreign_key)
         return _INT32.pack(len(data)) + data
 
     return prefix
+
+
+def _combined_writer(prefix: Callable[[F], bytes], serialize: Callable[[K], bytes]) -> Callable[[Any], bytes]:
+    def write(key: CombinedKey[F, K]) -> bytes:
+        foreign_key, primary_key = key
+        if primary_key is None:
+            raise SerializationError("a combined key needs a primary key")
+        return prefix(foreign_key) + serialize(primary_key)
+
+    return write
 
 
 def _combined_reader(foreign: Callable[[bytes], F], primary: Callable[[bytes], K]) -> Callable[[bytes], Any]:

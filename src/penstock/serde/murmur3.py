@@ -1,4 +1,4 @@
-"""Murmur3, 128 bits (x64 variant), with the seed that Kafka Streams uses: the fingerprint of a row in a foreign-key join."""
+"""Murmur3, 128 bits (x64), with the seed of Kafka Streams: the fingerprint of a row in a foreign-key join."""
 
 from __future__ import annotations
 

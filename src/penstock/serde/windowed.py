@@ -101,8 +101,8 @@ def _time_reader(deserialize: Callable[[bytes], Any], size: int) -> Callable[[by
         if not data:  # as Kafka: nothing at all is the null key
             return cast(Windowed, None)
         (start,) = unpack(data[-8:])
-        if start < 0:
-            raise DeserializationError(f"a window cannot start before 0, and this one starts at {start}")
+        if not 0 <= start < LONG_MAX:
+            raise DeserializationError(f"a window starts at 0 or later and has an end, and this one starts at {start}")
         end = start + size
         return Windowed(deserialize(data[:-8]), start, end if end <= LONG_MAX else LONG_MAX)
 

@@ -1,0 +1,195 @@
+"""The operator contract: a frozen spec that opens into a closure.
+
+An operator holds configuration only, so it pickles into a stage. ``open`` binds it to one shard of one node and returns
+``on_record(key, value, timestamp, headers)``; it calls ``forward`` with the same four arguments for each result, depth first.
+Between table nodes the value is a ``Change``.
+
+``open`` must return a plain Python function (a ``def`` inside ``open``), not a bound method: the task gives its code object
+the node's name, so that a traceback names the node at no cost per record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from penstock.record import Change, Headers, Origin
+
+#: hands a record to the next node(s): (key, value, timestamp, headers)
+Forward: TypeAlias = Callable[[Any, Any, int, Headers], None]
+#: forwards a table update: (key, new, old, timestamp, headers)
+Emit: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
+#: reads a table by key: (value, timestamp), or None where the key is absent
+Lookup: TypeAlias = Callable[[Any], "tuple[Any, int] | None"]
+
+
+class ObservedTime:
+    """The clock of one operator in one shard (section 6 of the design).
+
+    ``now`` is the minimum over source partition indexes of the greatest timestamp seen from that index; with one index it is
+    Kafka Streams' observed stream time. −1 before the first record.
+    """
+
+    __slots__ = ("_task", "_times", "now")
+
+    def __init__(self, task: HasOrigin) -> None:
+        self.now = -1
+        self._times: dict[int, int] = {}
+        self._task = task
+
+    def advance(self, timestamp: int) -> int:
+        """Take in the timestamp of the record at hand; return the time now, this record included."""
+        origin = self._task.origin
+        if origin.floor > timestamp:
+            timestamp = origin.floor
+        times = self._times
+        if timestamp > times.get(origin.index, -1):
+            times[origin.index] = timestamp
+            self.now = timestamp if len(times) == 1 else min(times.values())
+        return self.now
+
+
+class HasOrigin(Protocol):
+    """Anything that knows the record at hand."""
+
+    origin: Origin
+
+
+class Cancellable(Protocol):
+    """A scheduled punctuation that can be stopped."""
+
+    def cancel(self) -> None:
+        """Stop it; calling twice is harmless."""
+        ...
+
+
+class OperatorContext(Protocol):
+    """What an operator may ask of its task (one shard of one stage)."""
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        ...
+
+    @property
+    def application_id(self) -> str:
+        """The application's id."""
+        ...
+
+    @property
+    def shard(self) -> int:
+        """The shard this task holds."""
+        ...
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The application's settings."""
+        ...
+
+    @property
+    def origin(self) -> Origin:
+        """Coordinates of the record at hand (``NO_ORIGIN`` in punctuation)."""
+        ...
+
+    @origin.setter
+    def origin(self, origin: Origin) -> None: ...
+
+    @property
+    def children(self) -> Mapping[str, Forward]:
+        """The next nodes by name, in order, for operators that choose."""
+        ...
+
+    @property
+    def stream_time(self) -> int:
+        """The task's stream time: the greatest timestamp taken out for processing; −1 before the first."""
+        ...
+
+    def now_ms(self) -> int:
+        """Wall-clock time in milliseconds."""
+        ...
+
+    def store(self, name: str) -> Any:
+        """Return the typed store of this shard; only stores connected to this node."""
+        ...
+
+    def view(self, name: str) -> Any:
+        """Return a read-only view of any store of the application at the last barrier."""
+        ...
+
+    def observed_time(self, shared: str | None = None) -> ObservedTime:
+        """Make this operator's clock; with ``shared``, the one clock of that name (the two sides of a join)."""
+        ...
+
+    def drop(self, reason: str) -> None:
+        """Count the record at hand as dropped by this node, under a reason (``null_key``, ``late_window`` …)."""
+        ...
+
+    def on_init(self, f: Callable[[], None]) -> None:
+        """Call ``f`` once all nodes are open, in topological order."""
+        ...
+
+    def on_close(self, f: Callable[[], None]) -> None:
+        """Call ``f`` when the task closes."""
+        ...
+
+    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Cancellable:
+        """Call ``f(timestamp)`` regularly; see ``processor.punctuation``."""
+        ...
+
+    def request_commit(self) -> None:
+        """Ask for a barrier soon."""
+        ...
+
+
+class Operator(ABC):
+    """A node's behaviour as frozen data. Subclasses are ``@dataclass(frozen=True, slots=True)``."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open(self, context: OperatorContext, forward: Forward) -> Forward:
+        """Bind to one shard; return ``on_record``."""
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator, for error messages."""
+        return ()
+
+
+class TableView(ABC):
+    """How to read a table by key from another node, whether or not it has a store of its own."""
+
+    __slots__ = ()
+
+    #: stores that a node reading through this view must be connected to
+    stores: tuple[str, ...] = ()
+
+    @abstractmethod
+    def open(self, context: OperatorContext) -> Lookup:
+        """Bind to one shard; return ``lookup(key) -> (value, timestamp) | None``."""
+
+    def open_as_of(self, context: OperatorContext) -> Callable[[Any, int], tuple[Any, int] | None] | None:
+        """Return ``lookup(key, as_of)`` if the table is versioned, else None."""
+        return None
+
+
+def table_emitter(store: Any, forward: Forward, send_old: bool) -> Emit:
+    """Return how a table node forwards its updates: at once, or through the store's cache at the barrier.
+
+    A cached store forwards once per key and epoch; the node then has nothing to do at the update itself.
+    """
+
+    def emit_flushed(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        forward(key, Change(new, old if send_old else None), timestamp, headers)
+
+    if store is None or not store.cached:
+        if store is not None and store.spec.ttl is not None:
+            store.on_flush(emit_flushed, send_old=send_old)
+        return emit_flushed
+    store.on_flush(emit_flushed, send_old=send_old)
+    return _nothing
+
+
+def _nothing(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+    """The store forwards at the barrier."""

@@ -1,0 +1,1 @@
+"""The graph as data: nodes, the topology, its names and its description."""
