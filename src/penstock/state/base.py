@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -50,7 +51,31 @@ class ShardState(Protocol):
     """The state of one shard: a bytes map per store name."""
 
     def map(self, name: str) -> BytesStore:
-        """Return the bytes map of this name, made on first use."""
+        """Return the bytes map of this name, made on first use. A store's own maps are ``name`` and ``name/part``."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Delete a whole map at once (nothing happens if there is none); maps got earlier under this name are dead."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names of all maps, sorted."""
+        ...
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Make all writes and drops inside the ``with`` block one atomic step (for the memory body: one after the other)."""
+        ...
+
+    def release(self) -> None:
+        """Let go of the read view (call it when a task ends): old pages can be reused, the next read sees the newest state."""
+        ...
+
+    def close(self) -> None:
+        """Close the maps; nothing is lost."""
+        ...
+
+    def destroy(self) -> None:
+        """Close the maps and delete what is on disk."""
         ...
 
 
@@ -68,11 +93,28 @@ class StoreContext(Protocol):
 class Sealed:
     """The writes of one epoch to one store.
 
-    ``writes`` go to the base map; ``changelog`` rows are (key, value, timestamp, headers) byte-equal to Kafka Streams' changelog.
+    ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time index, a
+    segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key, value, timestamp,
+    headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may apply it.
     """
 
     writes: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     changelog: list[tuple[bytes, bytes | None, int, Headers]] = field(default_factory=list)
+    side: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
+    drops: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.changelog or self.side or self.drops)
+
+    def write_to(self, state: ShardState, name: str) -> None:
+        """Bring the epoch's writes of the store ``name`` into its shard, atomically. Doing it twice changes nothing."""
+        with state.batch():
+            for gone in self.drops:
+                state.drop(gone)
+            if self.writes:
+                state.map(name).write(self.writes)
+            for part, rows in self.side.items():
+                state.map(part).write(rows)
 
 
 class Store(ABC):
@@ -88,7 +130,7 @@ class Store(ABC):
         return self.spec.name
 
     def on_flush(self, listener: OnFlush, *, send_old: bool) -> None:
-        """Register the one listener that ``flush`` calls; only meaningful where ``cached``."""
+        """Register the one listener that ``flush`` calls: where ``cached``, and where rows expire (``ttl``)."""
         raise NotImplementedError(f"{type(self).__name__} is never cached")
 
     def flush(self) -> None:  # noqa: B027 - a store that is never cached has nothing to forward

@@ -1,0 +1,197 @@
+"""The write-back map: the epoch's writes above a base map. At once the cache, the read-your-writes view and the changelog.
+
+::
+
+    dirty     this epoch's rows, newest value per key     ┐ what a reader sees is the
+    pending   sealed epochs that are not applied yet      │ first layer that knows the key
+    base      the committed rows (memory or LMDB)         ┘
+
+Base rows are the value bytes, or, where ``stamped``, an 8-byte big-endian timestamp and then the value bytes (Kafka's
+``ValueAndTimestampSerializer``). In the two upper layers the parts stay apart, as an `Entry`.
+
+Invariant: ``dirty`` and ``pending`` only gain keys until they are cleared; a delete is an entry without a value. The dict objects
+themselves never change, so that closures may hold their bound methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+from sortedcontainers import SortedList
+
+from penstock.record import Headers, Origin
+from penstock.state.base import Sealed, ShardState
+
+#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the flush order)
+Entry: TypeAlias = tuple[bytes | None, int, Headers, Origin, int]
+
+#: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
+EXACT_COUNT = 4096
+
+stamp = Struct(">q")
+pack_stamp = stamp.pack
+unpack_stamp = stamp.unpack_from
+
+
+class Row(NamedTuple):
+    """One row as stored: value bytes and timestamp (−1 where the base map keeps none)."""
+
+    value: bytes
+    timestamp: int
+
+
+class KeyOrder:
+    """The keys of a growing dict in order, for the price of the new keys since the last question."""
+
+    __slots__ = ("_rows", "_sorted")
+
+    def __init__(self, rows: dict[bytes, Entry]) -> None:
+        self._rows = rows
+        self._sorted = SortedList()
+
+    def clear(self) -> None:
+        """Start again: the dict has lost keys."""
+        self._sorted.clear()
+
+    def between(self, lower: bytes | None, upper: bytes | None) -> list[bytes]:
+        """Return the keys with lower <= key < upper (None: open end), ascending."""
+        fresh = len(self._rows) - len(self._sorted)
+        if fresh:  # a dict keeps its order of insertion: the keys not sorted yet are its last ones
+            self._sorted.update(islice(reversed(self._rows), fresh))
+        return list(self._sorted.irange(lower, upper, (True, False)))
+
+
+class WriteBack:
+    """The layers of one key-value shaped store.
+
+    >>> from penstock.record import NO_ORIGIN
+    >>> from penstock.state.memory import MemoryState
+    >>> rows = WriteBack(MemoryState(), "s", stamped=True)
+    >>> rows.dirty[b"k"] = (b"v", 5, (), NO_ORIGIN, 1)
+    >>> sealed = rows.seal([(b"k", rows.dirty[b"k"])], logged=True)
+    >>> sealed.changelog, rows.base.get(b"k"), rows.lookup(b"k")
+    ([(b'k', b'v', 5, ())], None, Row(value=b'v', timestamp=5))
+    >>> rows.apply(sealed)
+    >>> rows.base.get(b"k"), rows.lookup(b"k")
+    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05v', Row(value=b'v', timestamp=5))
+    """
+
+    __slots__ = ("_dirty_order", "_name", "_pending_order", "_sealed", "_stamped", "_state", "base", "dirty", "pending")
+
+    def __init__(self, state: ShardState, name: str, *, stamped: bool) -> None:
+        self._state = state
+        self._name = name
+        self._stamped = stamped
+        self.base = state.map(name)
+        self.dirty: dict[bytes, Entry] = {}
+        self.pending: dict[bytes, Entry] = {}
+        self._dirty_order = KeyOrder(self.dirty)
+        self._pending_order = KeyOrder(self.pending)
+        self._sealed: list[tuple[Sealed, dict[bytes, Entry]]] = []
+
+    def lookup(self, key: bytes) -> Row | None:
+        """Return what a reader sees."""
+        entry = self.dirty.get(key)
+        return self.before(key) if entry is None else _row(entry)
+
+    def before(self, key: bytes) -> Row | None:
+        """Return what a reader saw before this epoch."""
+        entry = self.pending.get(key)
+        if entry is not None:
+            return _row(entry)
+        raw = self.base.get(key)
+        return None if raw is None else self._unpack(raw)
+
+    def scan(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes, int]]:
+        """Iterate (key, value, timestamp) of lower <= key < upper as of now: later writes do not show."""
+        keys = self._dirty_order.between(lower, upper)
+        dirty = self.dirty
+        upper_rows: list[tuple[bytes, Entry]]
+        if self.pending:
+            both = {key: self.pending[key] for key in self._pending_order.between(lower, upper)}
+            both.update((key, dirty[key]) for key in keys)
+            upper_rows = sorted(both.items())
+        else:
+            upper_rows = [(key, dirty[key]) for key in keys]
+        if reverse:
+            upper_rows.reverse()
+        return self._merge(upper_rows, self.base.range(lower, upper, reverse), reverse)
+
+    def _merge(
+        self, upper_rows: list[tuple[bytes, Entry]], base: Iterator[tuple[bytes, bytes]], reverse: bool
+    ) -> Iterator[tuple[bytes, bytes, int]]:
+        """Merge two sorted runs; where both know a key, the upper one speaks."""
+        unpack = self._unpack
+        below = next(base, None)
+        for key, entry in upper_rows:
+            while below is not None and (below[0] > key if reverse else below[0] < key):
+                yield below[0], *unpack(below[1])
+                below = next(base, None)
+            if below is not None and below[0] == key:
+                below = next(base, None)
+            if entry[0] is not None:
+                yield key, entry[0], entry[1]
+        while below is not None:
+            yield below[0], *unpack(below[1])
+            below = next(base, None)
+
+    def count(self) -> int:
+        """Return the number of rows: exact while few writes are unapplied, else that of the base map."""
+        total = self.base.count()
+        if len(self.dirty) + len(self.pending) > EXACT_COUNT:
+            return total
+        for key, entry in {**self.pending, **self.dirty}.items():
+            total += (entry[0] is not None) - (self.base.get(key) is not None)
+        return total
+
+    def seal(self, rows: list[tuple[bytes, Entry]], *, logged: bool) -> Sealed:
+        """Hand out these rows of the dirty map, keep them readable as pending, and start an empty dirty map."""
+        if self._stamped:
+            writes = [(key, None if e[0] is None else pack_stamp(e[1]) + e[0]) for key, e in rows]
+        else:
+            writes = [(key, e[0]) for key, e in rows]
+        sealed = Sealed(writes, [(key, e[0], e[1], ()) for key, e in rows] if logged else [])
+        kept = dict(rows)
+        self.pending.update(kept)
+        self._sealed.append((sealed, kept))
+        self.dirty.clear()
+        self._dirty_order.clear()
+        return sealed
+
+    def apply(self, sealed: Sealed) -> None:
+        """Write a sealed epoch to the base map; its rows are read from there from now on."""
+        sealed.write_to(self._state, self._name)
+        applied = next((kept for mine, kept in self._sealed if mine is sealed), {})
+        self._sealed = [(mine, kept) for mine, kept in self._sealed if mine is not sealed]
+        if not self._sealed:
+            self.pending.clear()
+        else:
+            for key, entry in applied.items():
+                if self.pending[key] is entry:
+                    del self.pending[key]
+        self._pending_order.clear()
+
+    def _unpack(self, raw: bytes) -> Row:
+        return Row(raw[8:], unpack_stamp(raw)[0]) if self._stamped else Row(raw, -1)
+
+
+def _row(entry: Entry) -> Row | None:
+    return None if entry[0] is None else Row(entry[0], entry[1])
+
+
+def successor(key: bytes) -> bytes:
+    """Return the smallest key after this one: turns an inclusive upper end into an exclusive one."""
+    return key + b"\x00"
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the first key after all keys with this prefix, or None where there is no end.
+
+    >>> prefix_end(b"ab"), prefix_end(b"a" + bytes([255])), prefix_end(bytes([255]))
+    (b'ac', b'b', None)
+    """
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
