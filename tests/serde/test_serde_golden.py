@@ -44,7 +44,6 @@ SERDES: dict[str, Serde[Any]] = {
 }
 
 
-
 def value_of(serde: str, value: Any) -> Any:
     """The Python value of what the golden file says in plain JSON."""
     if value is None:
