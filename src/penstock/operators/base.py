@@ -162,8 +162,10 @@ class TableView(ABC):
 
     __slots__ = ()
 
-    #: stores that a node reading through this view must be connected to
-    stores: tuple[str, ...] = ()
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Stores that a node reading through this view must be connected to."""
+        return ()
 
     @abstractmethod
     def open(self, context: OperatorContext) -> Lookup:
