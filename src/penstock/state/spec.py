@@ -46,6 +46,7 @@ class StoreSpec:
     retention: int | None = None  # window, session: milliseconds
     window_size: int | None = None  # window
     retain_duplicates: bool = False  # window
+    time_ordered: bool = False  # window, session: keep an index by time, for emit on close
     history: int | None = None  # versioned: milliseconds
     segment_interval: int | None = None
     max_entries: int | None = None  # lru
