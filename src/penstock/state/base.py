@@ -100,8 +100,6 @@ class Sealed:
 
     writes: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     changelog: list[tuple[bytes, bytes | None, int, Headers]] = field(default_factory=list)
-    maps: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
-    drops: list[str] = field(default_factory=list)
     side: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
     drops: list[str] = field(default_factory=list)
 

@@ -105,7 +105,9 @@ class WriteBack:
         raw = self.base.get(key)
         return None if raw is None else self._unpack(raw)
 
-    def scan(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes, int]]:
+    def scan(
+        self, lower: bytes | None, upper: bytes | None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes, int]]:
         """Iterate (key, value, timestamp) of lower <= key < upper as of now: later writes do not show."""
         keys = self._dirty_order.between(lower, upper)
         dirty = self.dirty
@@ -170,7 +172,7 @@ class WriteBack:
             self.pending.clear()
         else:
             for key, entry in applied.items():
-                if self.pending[key] is entry:
+                if self.pending.get(key) is entry:
                     del self.pending[key]
         self._pending_order.clear()
 
