@@ -113,6 +113,9 @@ def _read_varint(data: bytes) -> tuple[int, int]:
     >>> _read_varint(b"\\x80\\x01...")
     (64, 2)
     """
+    value = data[0]
+    if value < 0x80:
+        return (value >> 1) ^ -(value & 1), 1
     value = 0
     for at, byte in enumerate(data[:5]):
         value |= (byte & 0x7F) << 7 * at

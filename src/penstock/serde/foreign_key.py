@@ -47,6 +47,9 @@ class Instruction(IntEnum):
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
 
 
+_INSTRUCTIONS = tuple(Instruction)
+
+
 class SubscriptionWrapper(NamedTuple, Generic[K]):
     """A left row's interest in a foreign key. Version 1 needs `primary_partition`; version 0 does not carry it.
 
@@ -194,7 +197,10 @@ def _subscription_writer(serialize: Callable[[K], bytes]) -> Callable[[Subscript
 def _subscription_reader(deserialize: Callable[[bytes], K]) -> Callable[[bytes], SubscriptionWrapper[K]]:
     def read(data: bytes) -> SubscriptionWrapper[K]:
         version, hash_, at = _read_head(data, 1, 2)
-        instruction = Instruction(data[1])
+        code = data[1]
+        if code >= len(_INSTRUCTIONS):
+            raise DeserializationError(f"instruction {code} is unknown: it is 0 to {len(_INSTRUCTIONS) - 1}")
+        instruction = _INSTRUCTIONS[code]
         if version == 0:
             return SubscriptionWrapper(hash_, instruction, deserialize(data[at:]), 0, None)
         end = len(data) - 4

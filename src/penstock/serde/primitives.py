@@ -60,27 +60,27 @@ class _Choice(dict[Any, Any]):
         raise self._error(f"{self._what}, not {key!r}")
 
 
-_unpack_int32 = Struct(">i").unpack
-_unpack_int64 = Struct(">q").unpack
-_unpack_float32 = Struct(">f").unpack
-_unpack_float64 = Struct(">d").unpack
+_unpack_int32: Callable[[bytes], tuple[int]] = Struct(">i").unpack
+_unpack_int64: Callable[[bytes], tuple[int]] = Struct(">q").unpack
+_unpack_float32: Callable[[bytes], tuple[float]] = Struct(">f").unpack
+_unpack_float64: Callable[[bytes], tuple[float]] = Struct(">d").unpack
 _is_uuid = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 
 
 def _int32_from(data: bytes) -> int:
-    return cast(int, _unpack_int32(data)[0])
+    return _unpack_int32(data)[0]
 
 
 def _int64_from(data: bytes) -> int:
-    return cast(int, _unpack_int64(data)[0])
+    return _unpack_int64(data)[0]
 
 
 def _float32_from(data: bytes) -> float:
-    return cast(float, _unpack_float32(data)[0])
+    return _unpack_float32(data)[0]
 
 
 def _float64_from(data: bytes) -> float:
-    return cast(float, _unpack_float64(data)[0])
+    return _unpack_float64(data)[0]
 
 
 def _uuid_bytes(value: UUID) -> bytes:
