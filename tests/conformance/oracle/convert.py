@@ -10,7 +10,8 @@ Kafka's serdes behind a step that narrows and widens. So a lambda's result needs
 
 import inspect
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jpype
@@ -33,20 +34,28 @@ class OracleError(Exception):
 _raised: list[BaseException] = []
 
 
+@contextmanager
+def java_errors() -> Iterator[None]:
+    """Java exceptions leave this block as OracleError; if a Python function raised first, that exception is the cause."""
+    try:
+        yield
+    except jpype.JException as error:
+        cause = _raised[0] if _raised else error
+        _raised.clear()
+        raise surface(error) from cause
+
+
 def surface(error: jpype.JException) -> OracleError:
-    """The Java exception as an OracleError; if a Python function raised it, that exception is the cause."""
+    """What to tell of a Java exception: its chain without the wrappers of reflection and of the bridge."""
     chain = []
     link = error
     while link is not None and len(chain) < 20:
         chain.append(link)
         link = link.getCause()
-    named = [link for link in chain if "PyExceptionProxy" not in str(link.getClass().getName())]
-    innermost = named[-1] if named else chain[-1]
+    wrappers = ("PyExceptionProxy", "InvocationTargetException")
+    named = [link for link in chain if not str(link.getClass().getName()).endswith(wrappers)] or chain
     text = " <- ".join(f"{link.getClass().getSimpleName()}: {link.getMessage()}" for link in named[:3])
-    result = OracleError(text, str(innermost.getClass().getName()))
-    result.__cause__ = _raised.pop() if _raised else error
-    _raised.clear()
-    return result
+    return OracleError(text, str(named[-1].getClass().getName()))
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -199,7 +208,8 @@ def duration(milliseconds: int) -> Any:
 
 def proxy(interface: str, **methods: Callable[..., Any]) -> Any:
     """A Java object of that interface whose methods are Python functions; what they raise is kept for `surface`."""
-    return jpype.JProxy(getattr(J, interface), dict={name: _guarded(method) for name, method in methods.items()})
+    kind = J[interface] if "." in interface else getattr(J, interface)
+    return jpype.JProxy(kind, dict={name: _guarded(method) for name, method in methods.items()})
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,273 @@
+"""Kafka's TopologyTestDriver behind Penstock's test driver.
+
+Records enter as bytes by the driver's own `pipeRecord`, and everything it produced, to any topic, is drained after each step.
+Both are private in Java and are reached by reflection: the public way costs twice the calls and hides changelog topics.
+
+Speed on two cores shared with others (JIT warm): see `tests/conformance/oracle/__init__.py`.
+"""
+
+import shutil
+from collections.abc import Iterable
+from typing import Any
+
+import jpype
+
+from penstock.record import Record
+from penstock.serde import Serdes
+
+from .convert import duration, from_headers, java_errors, to_headers, to_java, to_python, to_serde
+from .dsl import StreamsBuilder
+from .jvm import J, scratch
+from .papi import KeyValue, Session, Versioned, Window, wrap_store
+
+APPLICATION_ID = "conformance"
+IN_MEMORY = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
+_CONFIG = {
+    "processing_guarantee": ("processing.guarantee", {"exactly_once": "exactly_once_v2"}),
+    "dead_letter_topic": ("errors.dead.letter.queue.topic.name", {}),
+    "on_deserialization_error": (
+        "default.deserialization.exception.handler",
+        {
+            "skip": "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler",
+            "dead_letter": "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler",
+            "fail": "org.apache.kafka.streams.errors.LogAndFailExceptionHandler",
+        },
+    ),
+    "on_processing_error": (
+        "processing.exception.handler",
+        {
+            "skip": "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler",
+            "dead_letter": "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler",
+            "fail": "org.apache.kafka.streams.errors.LogAndFailProcessingExceptionHandler",
+        },
+    ),
+}
+
+RawRecord = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+
+
+class TopologyTestDriver:
+    """Runs a topology on the real Kafka Streams. `in_memory=True` keeps the DSL's stores in memory (faster to open)."""
+
+    def __init__(self, topology: Any, *, config: dict[str, Any] | None = None, start: int = 0, in_memory: bool = False) -> None:
+        self.topology = topology.build() if isinstance(topology, StreamsBuilder) else topology
+        self._folder = scratch()
+        self._now = start
+        self._output: dict[str, list[RawRecord]] = {}
+        self._read: dict[str, int] = {}
+        properties = _properties(config or {}, str(self._folder), in_memory)
+        with java_errors():
+            self._java = J.TopologyTestDriver(self.topology.java, properties, J.Instant.ofEpochMilli(start))
+        self._pipe, produced = _reflection()
+        self._produced = produced.get(self._java)
+
+    def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Iterable[Any] = ()) -> None:
+        """Send one record of raw bytes into the topology and run it to rest."""
+        args = (self._java, J.String(topic), J.Long(timestamp), to_java(key), to_java(value), to_headers(headers))
+        with java_errors():
+            self._pipe.invoke(*args)
+        self._drain()
+
+    def advance_wall_clock(self, ms: int) -> None:
+        """Move the wall clock and fire what is due."""
+        self._now += ms
+        with java_errors():
+            self._java.advanceWallClockTime(duration(ms))
+        self._drain()
+
+    def _drain(self) -> None:
+        for entry in self._produced.entrySet():
+            queue = entry.getValue()
+            if queue.isEmpty():
+                continue
+            records = self._output.setdefault(str(entry.getKey()), [])
+            while (record := queue.poll()) is not None:
+                key, value = record.key(), record.value()
+                records.append(
+                    (
+                        None if key is None else bytes(key),
+                        None if value is None else bytes(value),
+                        int(record.timestamp()),
+                        from_headers(record.headers()),
+                    )
+                )
+
+    def all_output(self) -> dict[str, list[RawRecord]]:
+        """Everything produced so far, by topic, changelog and repartition topics too: (key, value, timestamp, headers)."""
+        return {topic: list(records) for topic, records in self._output.items()}
+
+    def topics(self) -> list[str]:
+        """The topics that were written to."""
+        return sorted(self._output)
+
+    def input_topic(self, name: str, *, key: Any = Serdes.string, value: Any = Serdes.json) -> "InputTopic":
+        return InputTopic(self, name, key, value)
+
+    def output_topic(self, name: str, *, key: Any = Serdes.string, value: Any = Serdes.json) -> "OutputTopic":
+        return OutputTopic(self, name, key, value)
+
+    def stores(self) -> list[str]:
+        """The names of all stores, generated ones too."""
+        return sorted(str(name) for name in self._java.getAllStateStores().keySet())
+
+    def store(self, name: str) -> Any:
+        """A store with Kafka's verbs in snake_case."""
+        return wrap_store(self._java.getAllStateStores().get(name))
+
+    def store_contents(self, name: str) -> list[tuple[Any, ...]] | None:
+        """All rows of a store, sorted by their text; None for a store that cannot be listed. Shapes: see `compare`."""
+        java = self._java.getAllStateStores().get(name)
+        store = wrap_store(java)
+        rows: Iterable[tuple[Any, ...]]
+        if isinstance(store, Versioned):
+            rows = self._versions(store)
+        elif isinstance(store, KeyValue):
+            if "CombinedKey" in str(java.getClass()) or name.endswith("SUBSCRIPTION-STATE-STORE"):
+                return None
+            rows = ((key, *_cells(value)) for key, value in store.all())
+        elif isinstance(store, Window):
+            rows = ((key.key, key.start, *_cells(value)) for key, value in store.all())
+        elif isinstance(store, Session):
+            rows = self._sessions(store)
+        else:
+            return None
+        return sorted(rows, key=repr)
+
+    def _changelog(self, name: str) -> list[RawRecord]:
+        return self._output.get(f"{APPLICATION_ID}-{name}-changelog", [])
+
+    def _versions(self, store: Versioned) -> Iterable[tuple[Any, ...]]:
+        """A versioned store has no scan: ask for each key and time that its changelog tells of."""
+        found = set()
+        for key, _, timestamp, _ in self._changelog(store.name):
+            typed = to_python(_key_serde(store._java).deserializer().deserialize("", to_java(key)))
+            for version in (store.get(typed), store.get(typed, timestamp)):
+                if version is not None:
+                    found.add((typed, version.value, version.timestamp, version.valid_to))
+        return found
+
+    def _sessions(self, store: Session) -> Iterable[tuple[Any, ...]]:
+        for key, value in store.fetch(None, None):
+            yield (key.key, key.start, key.end, value)
+
+    def close(self) -> None:
+        """Close the driver and delete its state; a driver that failed may refuse, its files go all the same."""
+        try:
+            self._java.close()
+        except jpype.JException:
+            pass
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "TopologyTestDriver":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _cells(value: Any) -> tuple[Any, ...]:
+    """A stored value, with its timestamp if it has one."""
+    return tuple(value) if type(value).__name__ == "ValueAndTimestamp" else (value,)
+
+
+def _properties(config: dict[str, Any], folder: str, in_memory: bool) -> Any:
+    settings = {
+        "application.id": APPLICATION_ID,
+        "bootstrap.servers": "none:0",
+        "state.dir": folder,
+        "default.key.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
+    }
+    if in_memory:
+        settings["dsl.store.suppliers.class"] = IN_MEMORY
+    for name, value in config.items():
+        java_name, words = _CONFIG.get(name, (name.replace("_", "."), {}))
+        settings[java_name] = words.get(value, value)
+    properties = J.Properties()
+    for name, value in settings.items():
+        properties.put(name, str(value).lower() if isinstance(value, bool) else str(value))
+    return properties
+
+
+_reflected: list[Any] = []
+
+
+def _reflection() -> list[Any]:
+    """The driver's private `pipeRecord` and the map of what it produced."""
+    if not _reflected:
+        kind = J.TopologyTestDriver.class_
+        for method in kind.getDeclaredMethods():
+            if str(method.getName()) == "pipeRecord" and str(method.getParameterTypes()[1].getName()) == "long":
+                method.setAccessible(True)
+                _reflected.append(method)
+        field = kind.getDeclaredField("outputRecordsByTopic")
+        field.setAccessible(True)
+        _reflected.append(field)
+    return _reflected
+
+
+def _key_serde(java: Any) -> Any:
+    """The key serde of a metered store, which only it knows."""
+    kind = java.getClass()
+    while kind is not None:
+        for field in kind.getDeclaredFields():
+            if str(field.getName()) == "keySerde":
+                field.setAccessible(True)
+                return field.get(java)
+        inner = [field for field in kind.getDeclaredFields() if str(field.getName()) == "internal"]
+        if inner:
+            inner[0].setAccessible(True)
+            return _key_serde(inner[0].get(java))
+        kind = kind.getSuperclass()
+    raise LookupError(f"{java} has no key serde")
+
+
+class InputTopic:
+    """Sends typed records; the bytes are made by Kafka's serializers."""
+
+    def __init__(self, driver: TopologyTestDriver, name: str, key: Any, value: Any) -> None:
+        self._driver, self._name = driver, name
+        self._key, self._value = to_serde(key).serializer(), to_serde(value).serializer()
+
+    def pipe(self, key: Any = None, value: Any = None, timestamp: int | None = None, headers: Iterable[Any] = (),
+             partition: int = 0) -> None:  # fmt: skip
+        when = self._driver._now if timestamp is None else timestamp
+        raw_key = to_python(self._key.serialize(self._name, to_java(key)))
+        raw_value = to_python(self._value.serialize(self._name, to_java(value)))
+        self._driver.pipe(self._name, raw_key, raw_value, when, headers)
+
+    def pipe_all(self, pairs: Iterable[tuple[Any, Any]], start: int = 0, step: int = 0) -> None:
+        for index, (key, value) in enumerate(pairs):
+            self.pipe(key, value, start + index * step)
+
+
+class OutputTopic:
+    """Reads typed records, each once; the bytes are read by Kafka's deserializers."""
+
+    def __init__(self, driver: TopologyTestDriver, name: str, key: Any, value: Any) -> None:
+        self._driver, self._name = driver, name
+        self._key, self._value = to_serde(key).deserializer(), to_serde(value).deserializer()
+
+    def read(self) -> Record[Any, Any] | None:
+        at = self._driver._read.get(self._name, 0)
+        records = self._driver._output.get(self._name, [])
+        if at >= len(records):
+            return None
+        self._driver._read[self._name] = at + 1
+        key, value, timestamp, headers = records[at]
+        return Record(self._typed(self._key, key), self._typed(self._value, value), timestamp, headers)
+
+    def _typed(self, deserializer: Any, data: bytes | None) -> Any:
+        return None if data is None else to_python(deserializer.deserialize(self._name, to_java(data)))
+
+    def read_all(self) -> list[Record[Any, Any]]:
+        return list(iter(self.read, None))
+
+    def read_values(self) -> list[Any]:
+        return [record.value for record in self.read_all()]
+
+    def read_table(self) -> dict[Any, Any]:
+        table: dict[Any, Any] = {}
+        for record in self.read_all():
+            table[record.key] = record.value
+        return table
