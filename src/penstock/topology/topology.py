@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +10,29 @@ from penstock.errors import TopologyError, nearest
 from penstock.operators.process import Process
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreSpec
-from penstock.topology.node import GlobalStore, InternalTopic, Node, Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
+from penstock.topology.arguments import (
+    OffsetReset,
+    Topics,
+    completed,
+    reset_text,
+    split_destination,
+    split_topics,
+    supplied_stores,
+)
+from penstock.topology.describe import describe
+from penstock.topology.mermaid import to_json, to_mermaid
+from penstock.topology.names import check_name
+from penstock.topology.node import (
+    GlobalStore,
+    InternalTopic,
+    Node,
+    Partitioner,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    SubTopology,
+    TimestampExtractor,
+)
 from penstock.topology.subtopologies import find_subtopologies
 
 
@@ -38,6 +59,8 @@ class Topology:
         self._stores: dict[str, StoreSpec] = {}
         self._node_stores: dict[str, list[str]] = {}
         self._globals: dict[str, GlobalStore] = {}
+        self._global_nodes: dict[str, Node] = {}
+        self._order: list[str] = []
         self._internal_topics: dict[str, InternalTopic] = {}
         self._copartitions: list[tuple[str, ...]] = []
 
@@ -47,6 +70,11 @@ class Topology:
     def nodes(self) -> Mapping[str, Node]:
         """All nodes but those of global stores, parents before children."""
         return MappingProxyType(self._nodes)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The names of all nodes, those of global stores too, in the order they were added."""
+        return tuple(self._order)
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:
@@ -63,6 +91,22 @@ class Topology:
         """Repartition topics by name without the application's prefix."""
         return MappingProxyType(self._internal_topics)
 
+    @property
+    def copartitions(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of source nodes whose topics must have the same number of partitions."""
+        return tuple(self._copartitions)
+
+    def node(self, name: str) -> Node:
+        """Return a node by name, one of a global store too."""
+        found = self._nodes.get(name) or self._global_nodes.get(name)
+        if found is None:
+            raise TopologyError(f"there is no node {name!r}{nearest(name, self._order)}")
+        return found
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """Return the names of the nodes that forward to a node."""
+        return self.node(name).parents
+
     def children(self, name: str) -> tuple[str, ...]:
         """Return the names of the nodes that a node forwards to, in the order they were added."""
         return tuple(self._children.get(name, ()))
@@ -71,6 +115,221 @@ class Topology:
         """Return the names of the stores connected to a node."""
         return tuple(self._node_stores.get(name, ()))
 
+    def changelog_topic(self, store: str) -> str | None:
+        """Return the topic a store is restored from: its source, or ``<store>-changelog`` (no application prefix)."""
+        spec = self._stores[store]
+        if spec.source_topic is not None:
+            return spec.source_topic
+        return f"{store}-changelog" if spec.logged else None
+
     def subtopologies(self) -> tuple[SubTopology, ...]:
         """Return the sub-topologies, numbered as Kafka Streams numbers them."""
         return find_subtopologies(self)
+
+    def describe(self) -> str:
+        """Return the topology as text, equal to Kafka Streams'."""
+        return describe(self)
+
+    def to_mermaid(self) -> str:
+        """Return a Mermaid flowchart: sub-topologies as subgraphs, topics and stores as shapes of their own."""
+        return to_mermaid(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return nodes, stores and sub-topologies as plain data."""
+        return to_json(self)
+
+    # the Processor API
+
+    def add_source(
+        self,
+        name: str,
+        topics: Topics,
+        *,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+        offset_reset: OffsetReset = None,
+    ) -> Topology:
+        """Read topics: a name, several, or a compiled pattern."""
+        names, pattern = split_topics(topics)
+        return self.add(
+            SourceNode(
+                name, names, key, value, pattern=pattern, timestamp=timestamp, offset_reset=reset_text(offset_reset)
+            )
+        )
+
+    def add_processor(self, name: str, supplier: Callable[[], Any], *parents: str) -> Topology:
+        """Run a Processor (a class, or any callable that makes one) on what the parents forward.
+
+        Stores that the supplier brings along (``stores``: specs or a function that returns them) are added, connected.
+        """
+        self.add(ProcessorNode(name, Process(supplier), parents))
+        for spec in supplied_stores(supplier):
+            self.add_state_store(spec, name)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str | Callable[..., str],
+        *parents: str,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        partitioner: Partitioner | None = None,
+    ) -> Topology:
+        """Write to a topic, or to the one that ``topic(key, value, origin)`` names."""
+        to, extractor = split_destination(topic)
+        return self.add(SinkNode(name, to, parents, key, value, extractor=extractor, partitioner=partitioner))
+
+    def add_state_store(self, spec: StoreSpec, *processors: str) -> Topology:
+        """Add a store and connect it to processors."""
+        if not isinstance(spec, StoreSpec):
+            raise TopologyError(f"add_state_store() takes a store, e.g. Stores.key_value('counts'), but got {spec!r}")
+        spec = completed(spec)
+        if spec.name in self._globals:
+            raise TopologyError(f"a global store is already called {spec.name!r}: choose another name")
+        if self._stores.setdefault(spec.name, spec) != spec:
+            raise TopologyError(f"a different store is already called {spec.name!r}: choose another name")
+        for processor in processors:
+            self._connect(processor, spec.name)
+        return self
+
+    def connect(self, processor: str, *stores: str) -> Topology:
+        """Let a processor use stores that were added before."""
+        if not stores:
+            raise TopologyError(f"connect({processor!r}) needs the name of at least one store")
+        for store in stores:
+            self._connect(processor, store)
+        return self
+
+    def add_global_store(
+        self,
+        spec: StoreSpec,
+        topic: str,
+        processor: Callable[[], Any],
+        *,
+        source: str,
+        name: str,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Keep a whole topic in a store that every lane can read; ``processor`` (node ``name``) writes it."""
+        reader = SourceNode(source, (check_name(topic, "topic"),), key, value, timestamp=timestamp)
+        return self.add_global(GlobalStore(reader, ProcessorNode(name, Process(processor), (source,)), spec.name), spec)
+
+    def add_read_only_state_store(
+        self,
+        spec: StoreSpec,
+        topic: str,
+        processor: Callable[[], Any],
+        *,
+        source: str,
+        name: str,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Keep a topic in a store, as its changelog; ``processor`` (node ``name``) alone writes it."""
+        self.add_source(source, topic, key=key, value=value, timestamp=timestamp, offset_reset="earliest")
+        self.add(ProcessorNode(name, Process(processor), (source,)))
+        return self.add_state_store(spec.with_(logged=False, source_topic=topic), name)
+
+    # what the DSL uses as well
+
+    def add(self, node: Node) -> Topology:
+        """Add any node; its parents must be there already."""
+        self._check_new(node.name)
+        if isinstance(node, SourceNode):
+            self._check_topics(node)
+        else:
+            self._check_parents(node)
+        self._nodes[node.name] = node
+        self._order.append(node.name)
+        for parent in node.parents:
+            self._children.setdefault(parent, []).append(node.name)
+        return self
+
+    def add_global(self, store: GlobalStore, spec: StoreSpec) -> Topology:
+        """Add a global store with its source and the processor that updates it."""
+        if spec.name in self._stores:
+            raise TopologyError(f"another store is already called {spec.name!r}: choose another name")
+        self._check_new(store.source.name)
+        self._check_new(store.processor.name)
+        if store.source.name == store.processor.name:
+            raise TopologyError(f"source and processor of global store {spec.name!r} need different names")
+        self._check_topics(store.source)
+        self._stores[spec.name] = completed(spec.with_(logged=False, source_topic=store.source.topics[0]))
+        self._globals[spec.name] = store
+        for node in (store.source, store.processor):
+            self._global_nodes[node.name] = node
+            self._order.append(node.name)
+        self._children[store.source.name] = [store.processor.name]
+        self._node_stores[store.processor.name] = [spec.name]
+        return self
+
+    def add_internal_topic(self, name: str, partitions: int | None = None) -> Topology:
+        """Say that a topic belongs to the application: its name gets the application's prefix."""
+        self._internal_topics[name] = InternalTopic(name, partitions)
+        return self
+
+    def copartition(self, sources: Iterable[str]) -> Topology:
+        """Say that the topics of these source nodes must have the same number of partitions."""
+        self._copartitions.append(tuple(sorted(set(sources))))
+        return self
+
+    def replace_store(self, spec: StoreSpec) -> Topology:
+        """Say more about a store that is there already."""
+        self._stores[spec.name] = completed(spec)
+        return self
+
+    # checks
+
+    def _connect(self, processor: str, store: str) -> None:
+        if store in self._globals:
+            raise TopologyError(f"global store {store!r} is open to every processor: do not connect it")
+        if store not in self._stores:
+            raise TopologyError(
+                f"there is no store {store!r}{nearest(store, self._stores)}: add it with add_state_store()"
+            )
+        if processor not in self._nodes:
+            raise TopologyError(f"there is no processor {processor!r}{nearest(processor, self._nodes)}")
+        if not isinstance(self._nodes[processor], ProcessorNode):
+            raise TopologyError(f"store {store!r} cannot be connected to {processor!r}: it is a source or a sink")
+        connected = self._node_stores.setdefault(processor, [])
+        if store not in connected:
+            connected.append(store)
+
+    def _check_new(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise TopologyError(f"a node needs a name (a non-empty string), but got {name!r}")
+        if name in self._nodes or name in self._global_nodes:
+            raise TopologyError(f"there is already a node {name!r}: give one of the two another name")
+
+    def _check_parents(self, node: ProcessorNode | SinkNode) -> None:
+        if not node.parents:
+            raise TopologyError(f"node {node.name!r} needs at least one parent: name the nodes it reads from")
+        for parent in node.parents:
+            if parent not in self._nodes:
+                raise TopologyError(
+                    f"parent {parent!r} of node {node.name!r} does not exist{nearest(parent, self._nodes)}"
+                )
+            if isinstance(self._nodes[parent], SinkNode):
+                raise TopologyError(
+                    f"sink {parent!r} cannot be the parent of {node.name!r}: nothing comes out of a sink"
+                )
+
+    def _check_topics(self, source: SourceNode) -> None:
+        sources = [
+            node for node in (*self._nodes.values(), *self._global_nodes.values()) if isinstance(node, SourceNode)
+        ]
+        for other in sources:
+            for topic in source.topics:
+                if topic in other.topics or (other.pattern and other.pattern.fullmatch(topic)):
+                    raise TopologyError(
+                        f"topic {topic!r} is already read by source {other.name!r}: read it once, use that stream twice"
+                    )
+            if source.pattern and any(source.pattern.fullmatch(topic) for topic in other.topics):
+                raise TopologyError(
+                    f"pattern {source.pattern.pattern!r} matches a topic that source {other.name!r} already reads"
+                )

@@ -1,0 +1,93 @@
+"""A topology as a Mermaid flowchart, and as plain data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.topology.describe import sink_label, source_label
+from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
+from penstock.topology.subtopologies import group_nodes
+
+if TYPE_CHECKING:
+    from penstock.topology.topology import Topology
+
+
+def to_mermaid(topology: Topology) -> str:
+    """Return a flowchart: sub-topologies are subgraphs, topics are slanted boxes, stores are cylinders."""
+    ids: dict[tuple[str, str], str] = {}
+
+    def id_of(kind: str, name: str) -> str:
+        return ids.setdefault((kind, name), f"{kind}{len(ids)}")
+
+    lines, topics, edges = ["flowchart LR"], {}, []
+    for number, group in enumerate(group_nodes(topology)):
+        title = f"Sub-topology {number}" if group[0] in topology.nodes else f"Global store {number}"
+        lines.append(f'  subgraph sub{number}["{title}"]')
+        stores: dict[str, str] = {}
+        for name in group:
+            node, node_id = topology.node(name), id_of("node", name)
+            lines.append(f'    {node_id}["{_escape(name)}"]')
+            for topic in topics_of(node):
+                topics[id_of("topic", topic)] = topic
+                ends = (id_of("topic", topic), node_id)
+                edges.append("  {} --> {}".format(*(ends if isinstance(node, SourceNode) else ends[::-1])))
+            edges.extend(f"  {id_of('node', parent)} --> {node_id}" for parent in node.parents)
+            for store in topology.stores_of(name):
+                stores[id_of("store", store)] = store
+                edges.append(f"  {node_id} -.- {id_of('store', store)}")
+        lines.extend(f'    {store_id}[("{_escape(store)}")]' for store_id, store in stores.items())
+        lines.append("  end")
+    lines.extend(f'  {topic_id}[/"{_escape(topic)}"/]' for topic_id, topic in topics.items())
+    return "\n".join(lines + edges) + "\n"
+
+
+def topics_of(node: SourceNode | ProcessorNode | SinkNode) -> tuple[str, ...]:
+    """Return the labels of the topics that a node reads or writes."""
+    match node:
+        case SourceNode(pattern=None):
+            return node.topics
+        case SourceNode():
+            return (source_label(node),)
+        case SinkNode():
+            return (node.topic or sink_label(node),)
+        case ProcessorNode():
+            return ()
+
+
+def to_json(topology: Topology) -> dict[str, Any]:
+    """Return sub-topologies, nodes and stores as plain data, for tools."""
+    return {
+        "subtopologies": [
+            {"id": number, "global": group[0] not in topology.nodes, "nodes": [_node(topology, name) for name in group]}
+            for number, group in enumerate(group_nodes(topology))
+        ],
+        "stores": [
+            {
+                "name": spec.name,
+                "kind": spec.kind.value,
+                "persistent": spec.persistent,
+                "logged": spec.logged,
+                "cached": bool(spec.cached),
+                "changelog": topology.changelog_topic(spec.name),
+            }
+            for spec in topology.stores.values()
+        ],
+        "internal_topics": [{"name": t.name, "partitions": t.partitions} for t in topology.internal_topics.values()],
+    }
+
+
+def _node(topology: Topology, name: str) -> dict[str, Any]:
+    node = topology.node(name)
+    data: dict[str, Any] = {"name": name, "parents": list(node.parents), "children": list(topology.children(name))}
+    match node:
+        case SourceNode():
+            return {"kind": "source", "topics": list(topics_of(node)), **data}
+        case SinkNode():
+            return {"kind": "sink", "topics": list(topics_of(node)), **data}
+        case ProcessorNode():
+            operator = type(node.operator).__name__
+            return {"kind": "processor", "operator": operator, "stores": list(topology.stores_of(name)), **data}
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
