@@ -3,28 +3,42 @@
 The nodes of one join, as Kafka Streams lays them out::
 
     left  ──▶ JoinWindow(left store)  ──▶ StreamStreamJoin(right store, left side)  ──┐
-                                                                                       ├──▶ PassThrough
+                                                                                      ├──▶ PassThrough
     right ──▶ JoinWindow(right store) ──▶ StreamStreamJoin(left store, right side)  ──┘
 
 Both sides of a left or outer join share the store of unmatched rows and one clock.
+
+A difference from Kafka Streams: it looks for closed rows at most once per second of wall-clock time (its test driver, always).
+We always look, so that results do not depend on how fast records are processed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
 from penstock.windows import JoinWindows
 
-JoinKind = Literal["inner", "left", "outer"]
+JoinKind: TypeAlias = Literal["inner", "left", "outer"]
+#: (key, value of this side, value of the other side) -> result
+Join: TypeAlias = Callable[[Any, Any, Any], Any]
+
+
+def keyed_joiner(joiner: Callable[..., Any], with_key: bool, reverse: bool = False) -> Join:
+    """Return the joiner as ``(key, this, other) -> result``; ``reverse``: this side is the right one."""
+    if not reverse:
+        return joiner if with_key else lambda key, this, other: joiner(this, other)
+    if with_key:
+        return lambda key, this, other: joiner(key, other, this)
+    return lambda key, this, other: joiner(other, this)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinWindow(Operator):
-    """Remember a record for the other side (KSTREAM-WINDOWED): forward first, then keep it, so that it never meets itself."""
+    """Remember a record for the other side (KSTREAM-WINDOWED): forward first, then keep it; it never meets itself."""
 
     store: str
 
@@ -34,7 +48,7 @@ class JoinWindow(Operator):
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(key, value, timestamp, headers)
-            if key is not None:
+            if key is not None and value is not None:
                 add(key, value, timestamp)
 
         return on_record
@@ -44,9 +58,12 @@ class JoinWindow(Operator):
 class StreamStreamJoin(Operator):
     """One side of a stream-stream join (KSTREAM-JOINTHIS, JOINOTHER, OUTERTHIS, OUTEROTHER).
 
-    ``joiner(left, right)``, or ``(key, left, right)`` with ``with_key``, whichever side this is. ``outer``: this side gives a
-    result for a record without a match. ``shared_store``: where unmatched rows of both sides wait until their window is closed;
-    None for an inner join. ``clock``: name of the time that both sides share.
+    ``joiner(left, right)``, or ``(key, left, right)`` with ``with_key``, whichever side this is. ``outer``: this side gives
+    a result for a record without a match. ``shared_store``: where unmatched rows of both sides wait until their window is
+    closed; None for an inner join. ``clock``: name of the time that both sides share.
+
+    A late record still meets everything that the other side's store still holds: only rows without a match are judged by
+    time. An unmatched record is emitted at once if its window ended before the present, whatever the grace; else it waits.
     """
 
     store_other: str
@@ -61,7 +78,83 @@ class StreamStreamJoin(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        if self.shared_store is None and not self.outer:
+            return self._open_inner(context, forward)
+        return self._open_outer(context, forward)
+
+    def _reach(self) -> tuple[int, int]:
+        """How far back and ahead of a record of this side the other side's records may lie."""
+        windows = self.windows
+        return (windows.before, windows.after) if self.left_side else (windows.after, windows.before)
+
+    def _open_inner(self, context: OperatorContext, forward: Forward) -> Forward:
+        fetch, drop = context.store(self.store_other).fetch_list, context.drop
+        join = keyed_joiner(self.joiner, self.with_key, reverse=not self.left_side)
+        before, after = self._reach()
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key" if key is None else "null_value")
+                return
+            since, until = timestamp - before, timestamp + after
+            for other_time, other in fetch(key, since if since > 0 else 0, until if until > 0 else 0):
+                result_time = other_time if other_time > timestamp else timestamp
+                forward(key, join(key, value, other), result_time, headers)
+
+        return on_record
+
+    def _open_outer(self, context: OperatorContext, forward: Forward) -> Forward:
+        fetch, drop, advance = context.store(self.store_other).fetch_list, context.drop, self._clock(context)
+        join = keyed_joiner(self.joiner, self.with_key, reverse=not self.left_side)
+        before, after = self._reach()
+        left_side, outer = self.left_side, self.outer
+        parked = None if self.shared_store is None else context.store(self.shared_store)
+        emit_closed = self._closer(context, parked, forward)
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            now = advance(timestamp)
+            if key is None or value is None:
+                if outer and value is not None:
+                    forward(None, join(None, value, None), timestamp, headers)
+                else:
+                    drop("null_key" if key is None else "null_value")
+                return
+            if timestamp >= now or context.origin.floor >= now:
+                emit_closed(now, timestamp, headers)
+            since, until = timestamp - before, timestamp + after
+            if until < 0:
+                until = 0
+            matches = fetch(key, since if since > 0 else 0, until)
+            for other_time, other in matches:
+                if parked is not None:
+                    parked.forget(key, other_time, not left_side, timestamp)
+                result_time = other_time if other_time > timestamp else timestamp
+                forward(key, join(key, value, other), result_time, headers)
+            if outer and not matches:
+                if parked is None or until < now:
+                    forward(key, join(key, value, None), timestamp, headers)
+                else:
+                    parked.park(key, timestamp, left_side, value)
+
+        return on_record
+
+    def _clock(self, context: OperatorContext) -> Callable[[int], int]:
+        return context.observed_time(shared=self.clock).advance
+
+    def _closer(self, context: OperatorContext, parked: Any, forward: Forward) -> Callable[[int, int, Headers], None]:
+        """Return ``emit_closed(now, timestamp, headers)``: forward the waiting rows of both sides whose window is closed."""
+        windows = self.windows
+        grace = windows.grace
+        wait, left_wait, right_wait = self._reach()[1] + grace, windows.after + grace, windows.before + grace
+        join = keyed_joiner(self.joiner, self.with_key)
+
+        def emit_closed(now: int, timestamp: int, headers: Headers) -> None:
+            if parked is None or parked.least + wait >= now:
+                return
+            for key, time, left, value in parked.take_closed(now, left_wait, right_wait, timestamp):
+                forward(key, join(key, value, None) if left else join(key, None, value), time, headers)
+
+        return emit_closed
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -71,7 +164,11 @@ class StreamStreamJoin(Operator):
 
 @dataclass(frozen=True, slots=True)
 class StreamStreamSelfJoin(Operator):
-    """A stream joined with itself, from one window store (the ``self_join`` optimisation)."""
+    """A stream joined with itself, from one window store (the ``self_join`` optimisation).
+
+    Results come in the order in which the two sides of a plain inner join would give them: the record as the left side with
+    the earlier ones, then as the right side with them, and itself where its own time belongs.
+    """
 
     store: str
     windows: JoinWindows
@@ -80,7 +177,29 @@ class StreamStreamSelfJoin(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        fetch, drop = context.store(self.store).fetch_list, context.drop
+        advance = context.observed_time().advance
+        join = keyed_joiner(self.joiner, self.with_key)
+        before, after, retention = self.windows.before, self.windows.after, self.windows.retention
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key" if key is None else "null_value")
+                return
+            itself = join(key, value, value)
+            # a record that its own store refuses as expired does not meet itself
+            meets_itself = timestamp > advance(timestamp) - retention + 1
+            for time, other in fetch(key, max(0, timestamp - before), max(0, timestamp + after)):
+                forward(key, join(key, value, other), max(timestamp, time), headers)
+            for time, other in fetch(key, max(0, timestamp - after), max(0, timestamp + before)):
+                if meets_itself and timestamp < time:
+                    meets_itself = False
+                    forward(key, itself, timestamp, headers)
+                forward(key, join(key, other, value), max(timestamp, time), headers)
+            if meets_itself:
+                forward(key, itself, timestamp, headers)
+
+        return on_record
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -1,12 +1,25 @@
-"""Stream-table joins: each record of a stream meets the row of a table, as it is now or as it was at the record's time."""
+"""Stream-table joins: each record of a stream meets the row of a table, as it is now or as it was at the record's time.
+
+Only the stream's records give results, with their own timestamp and headers. A versioned table is read as of the record's
+timestamp; any other table, and a global one, as it is at the moment.
+
+Null rules (KIP-962): a record without a value is dropped; one without a (selected) key is dropped by an inner join and
+joined with None by a left join.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from penstock.errors import TopologyError
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
+from penstock.operators.stream_join import keyed_joiner
+from penstock.record import Headers
+
+#: (key, as of) -> (value, timestamp) or None
+LookupAsOf: TypeAlias = Callable[[Any, int], "tuple[Any, int] | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +27,11 @@ class StreamTableJoin(Operator):
     """Join a stream with a table by key (KSTREAM-JOIN, KSTREAM-LEFTJOIN).
 
     ``joiner(value, row)``, or ``(key, value, row)`` with ``with_key``. A versioned table is read as of the record's timestamp.
-    With ``grace``, a record waits in ``buffer`` until stream time has passed its timestamp by that many milliseconds.
+    With ``grace``, a record waits in ``buffer`` until time has passed its timestamp by that many milliseconds, so that
+    late table updates reach it; one that is already older is joined at once.
+
+    A difference from Kafka Streams: with ``left`` and ``grace`` a record without a key is joined with None at once (Kafka
+    fails in its buffer, though without grace it does the same).
     """
 
     table: TableView
@@ -26,7 +43,69 @@ class StreamTableJoin(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        join = self._open_join(context, forward)
+        return join if self.grace is None else self._open_buffered(context, join, self.grace)
+
+    def _open_join(self, context: OperatorContext, forward: Forward) -> Forward:
+        as_of = self.table.open_as_of(context)
+        if as_of is not None:
+            return self._open_as_of(context, forward, as_of)
+        lookup, drop = self.table.open(context), context.drop
+        join, left = keyed_joiner(self.joiner, self.with_key), self.left
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None or (key is None and not left):
+                drop("null_value" if value is None else "null_key")
+                return
+            row = None if key is None else lookup(key)
+            if row is not None:
+                forward(key, join(key, value, row[0]), timestamp, headers)
+            elif left:
+                forward(key, join(key, value, None), timestamp, headers)
+
+        return on_record
+
+    def _open_as_of(self, context: OperatorContext, forward: Forward, lookup: LookupAsOf) -> Forward:
+        join, left, drop = keyed_joiner(self.joiner, self.with_key), self.left, context.drop
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None or (key is None and not left):
+                drop("null_value" if value is None else "null_key")
+                return
+            row = None if key is None else lookup(key, timestamp)
+            if row is not None:
+                forward(key, join(key, value, row[0]), timestamp, headers)
+            elif left:
+                forward(key, join(key, value, None), timestamp, headers)
+
+        return on_record
+
+    def _open_buffered(self, context: OperatorContext, join: Forward, grace: int) -> Forward:
+        """Put every record that is not too old into the buffer, then join what the time has released, oldest first."""
+        if self.table.open_as_of(context) is None:
+            raise TopologyError(
+                "a stream-table join with grace needs a versioned table: give it a store made by Stores.versioned(...)"
+            )
+        if self.buffer is None:
+            raise TopologyError("a stream-table join with grace needs a buffer")
+        buffer, clock = context.store(self.buffer), context.observed_time()
+        put, release, advance = buffer.put, buffer.release, clock.advance
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            # only buffered records move the clock
+            if key is None or value is None or clock.now - grace > timestamp:
+                join(key, value, timestamp, headers)
+                return
+            put(key, value, timestamp, headers)
+            origin = context.origin
+            try:
+                for released, *record in release(advance(timestamp) - grace):
+                    context.origin = released
+                    join(*record)
+            finally:
+                context.origin = origin
+
+        return on_record
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -36,7 +115,10 @@ class StreamTableJoin(Operator):
 
 @dataclass(frozen=True, slots=True)
 class StreamGlobalTableJoin(Operator):
-    """Join a stream with a global table by the key that ``select(key, value)`` gives."""
+    """Join a stream with a global table by the key that ``select(key, value)`` gives.
+
+    The joiner's key, with ``with_key``, is the stream's.
+    """
 
     store: str
     select: Callable[..., Any]
@@ -46,7 +128,21 @@ class StreamGlobalTableJoin(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        lookup, drop, select = context.store(self.store).read, context.drop, self.select
+        join, left = keyed_joiner(self.joiner, self.with_key), self.left
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            selected = select(key, value)
+            if value is None or (selected is None and not left):
+                drop("null_value" if value is None else "null_key")
+                return
+            row = None if selected is None else lookup(selected)
+            if row is not None:
+                forward(key, join(key, value, row[0]), timestamp, headers)
+            elif left:
+                forward(key, join(key, value, None), timestamp, headers)
+
+        return on_record
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

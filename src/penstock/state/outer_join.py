@@ -1,0 +1,196 @@
+"""The rows of a left or outer stream-stream join that wait for a match until their window is closed.
+
+Rows are ordered by (timestamp, right before left, key bytes) and each holds the list of all values of that key, side
+and timestamp; formats are in ``state.keys``. Which rows are looked at, and when, follows Kafka Streams' ``TimeTracker``:
+``least`` is the time from which on it is worth looking, and a look moves it to the last row it saw, not to the oldest row
+that stays. So closed rows may wait a little longer than they must, exactly as long as they do in Kafka.
+
+``least`` is kept beside the rows, in a map of its own that is not logged: the results of a lane that is opened again are
+those of one that was not. A restore from the changelog forgets it, and the next record then looks at the oldest row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.serde import Serde
+from penstock.state.base import Sealed, ShardState, Store, StoreContext
+from penstock.state.keys import (
+    MAX_TIME,
+    join_side_key,
+    join_side_value,
+    pack_list,
+    pack_time,
+    parse_join_side_key,
+    parse_join_side_value,
+    parse_list,
+    unpack_time,
+)
+from penstock.state.spec import StoreSpec
+from penstock.state.write_back import WriteBack
+
+_LEAST = b"least"
+
+
+class LeftOrRightSerde(Serde[tuple[bool, Any]]):
+    """The serde of ``(is left, value)``, given those of the left and of the right stream's values.
+
+    >>> from penstock.serde import Serdes
+    >>> serde = LeftOrRightSerde(Serdes.string, Serdes.int32)
+    >>> serde.serialize((True, "a")), serde.serialize((False, 1))
+    (b'\\x01a', b'\\x00\\x00\\x00\\x00\\x01')
+    >>> serde.deserialize(b'\\x01a')
+    (True, 'a')
+    """
+
+    __slots__ = ()
+
+    def __init__(self, left: Serde[Any], right: Serde[Any]) -> None:
+        super().__init__(
+            _writer(left.serialize, right.serialize),
+            _reader(left.deserialize, right.deserialize),
+            f"left_or_right({left!r}, {right!r})",
+            _recipe=(LeftOrRightSerde, (left, right)),
+        )
+
+
+def _writer(left: Callable[[Any], bytes], right: Callable[[Any], bytes]) -> Callable[[tuple[bool, Any]], bytes]:
+    def write(side_and_value: tuple[bool, Any]) -> bytes:
+        is_left, value = side_and_value
+        return join_side_value(is_left, left(value) if is_left else right(value))
+
+    return write
+
+
+def _reader(left: Callable[[bytes], Any], right: Callable[[bytes], Any]) -> Callable[[bytes], tuple[bool, Any]]:
+    def read(data: bytes) -> tuple[bool, Any]:
+        is_left, value = parse_join_side_value(data)
+        return is_left, left(value) if is_left else right(value)
+
+    return read
+
+
+class Unmatched(NamedTuple):
+    """A row whose window closed without a match."""
+
+    key: Any
+    timestamp: int
+    left: bool
+    value: Any
+
+
+class OuterJoinStore(Store):
+    """Unmatched rows of one join, both sides; the value serde is a `LeftOrRightSerde`.
+
+    >>> from penstock.serde import Serdes
+    >>> from penstock.state.memory import MemoryState
+    >>> from penstock.state.open import Standalone
+    >>> from penstock.state.spec import StoreKind
+    >>> spec = StoreSpec("parked", StoreKind.OUTER_JOIN)
+    >>> both = LeftOrRightSerde(Serdes.string, Serdes.string)
+    >>> store = OuterJoinStore(spec, MemoryState(), Standalone(), Serdes.string, both)
+    >>> store.park("k", 10, True, "a")
+    >>> store.park("k", 10, False, "b")
+    >>> store.take_closed(15, 5, 5), store.take_closed(16, 5, 5)[0]
+    ([], Unmatched(key='k', timestamp=10, left=False, value='b'))
+    """
+
+    def __init__(
+        self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
+    ) -> None:
+        self.spec = spec
+        self._context = context
+        self._key = key
+        self._value = value
+        self._rows = WriteBack(state, spec.name, stamped=False)
+        self._beside = least_map(spec.name)
+        self.least = self._open_least(state)
+        self._sealed_least = self.least
+
+    def _open_least(self, state: ShardState) -> int:
+        kept = state.map(self._beside).get(_LEAST)
+        if kept is not None:
+            return unpack_time(kept)
+        first = next(iter(self._rows.scan(None, None)), None)
+        return MAX_TIME if first is None else unpack_time(first[0])
+
+    def park(self, key: Any, timestamp: int, left: bool, value: Any) -> None:
+        """Let a record wait: add its value to the list of its key, side and timestamp."""
+        raw_key = join_side_key(timestamp, left, self._key.serialize(key))
+        row = self._rows.lookup(raw_key)
+        values = [] if row is None else parse_list(row.value)
+        values.append(self._value.serialize((left, value)))
+        self._put(raw_key, pack_list(values), timestamp)
+        if timestamp < self.least:
+            self.least = timestamp
+
+    def forget(self, key: Any, timestamp: int, left: bool, at: int) -> None:
+        """Delete all that waits under this key, side and timestamp: a match was found by a record of time ``at``."""
+        raw_key = join_side_key(timestamp, left, self._key.serialize(key))
+        if self._rows.lookup(raw_key) is not None:
+            self._put(raw_key, None, at)
+
+    def take_closed(self, now: int, left_wait: int, right_wait: int, at: int | None = None) -> list[Unmatched]:
+        """Remove and return, in order, the rows whose time plus their side's wait is before ``now``.
+
+        The look ends at the first row after an open one was seen on both sides: nothing behind it can be closed.
+        """
+        taken: list[Unmatched] = []
+        left_open = right_open = False
+        least = MAX_TIME
+        closed: list[bytes] = []
+        for raw_key, raw, _ in self._rows.scan(None, None):
+            timestamp, left, key = parse_join_side_key(raw_key)
+            least = timestamp
+            if left_open and right_open:
+                break
+            if timestamp + (left_wait if left else right_wait) >= now:
+                left_open, right_open = left_open or left, right_open or not left
+                if left_open and right_open and len(parse_list(raw)) > 1:
+                    break  # Kafka goes value by value: the next one is of the same row
+            else:
+                taken += self._decode(key, timestamp, left, raw)
+                closed.append(raw_key)
+        for raw_key in closed:
+            self._put(raw_key, None, now if at is None else at)
+        self.least = least
+        return taken
+
+    def all(self) -> list[Unmatched]:
+        """Return every row, in order."""
+        rows = self._rows.scan(None, None)
+        return [one for raw_key, raw, _ in rows for one in self._decode(*_parts(raw_key), raw)]
+
+    def _decode(self, key: bytes, timestamp: int, left: bool, raw: bytes) -> list[Unmatched]:
+        decoded, deserialize = self._key.deserialize(key), self._value.deserialize
+        return [
+            Unmatched(decoded, timestamp, left, deserialize(item)[1]) for item in parse_list(raw) if item is not None
+        ]
+
+    def _put(self, raw_key: bytes, raw: bytes | None, timestamp: int) -> None:
+        self._rows.dirty[raw_key] = (raw, timestamp, (), self._context.origin, 0)
+
+    def seal(self) -> Sealed:
+        """Hand out the epoch's rows; one that came and went within the epoch was never there."""
+        before = self._rows.before
+        rows = [row for row in self._rows.dirty.items() if row[1][0] is not None or before(row[0]) is not None]
+        sealed = self._rows.seal(rows, logged=self.spec.logged)
+        if self.least != self._sealed_least:
+            sealed.side[self._beside] = [(_LEAST, pack_time(self.least))]
+            self._sealed_least = self.least
+        return sealed
+
+    def apply(self, sealed: Sealed) -> None:
+        """Write a committed epoch to the base maps."""
+        self._rows.apply(sealed)
+
+
+def least_map(store: str) -> str:
+    """Name the map beside a store's rows; a restore deletes it, because it speaks of rows that are older."""
+    return f"{store}#least"
+
+
+def _parts(raw_key: bytes) -> tuple[bytes, int, bool]:
+    timestamp, left, key = parse_join_side_key(raw_key)
+    return key, timestamp, left
