@@ -1,4 +1,4 @@
-"""The built-in folds of windowed aggregations. Operators recognise them by identity and then call no function per record."""
+"""The built-in folds of windowed aggregations: operators know them and then call no function per record."""
 
 from __future__ import annotations
 

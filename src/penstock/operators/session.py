@@ -1,19 +1,30 @@
-"""Aggregation over session windows."""
+"""Aggregation over session windows: records of one key at most ``gap`` apart are one session, both ends inclusive.
+
+A record finds every session within ``gap`` of it and becomes one session with them: the sessions it swallowed are
+removed, each with a tombstone, and the merged one is stored. Lateness is judged on the merged session: it is taken as
+long as ``end >= time − grace − gap``, and closes at ``end < time − grace − gap``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.operators.base import Forward, Operator, OperatorContext
-from penstock.operators.emit import EmitStrategy
+from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.emit import Close, EmitStrategy, closing
+from penstock.operators.folds import add_counts, count_one, zero
+from penstock.record import Headers, Windowed
 from penstock.windows import SessionWindows
 
 
 @dataclass(frozen=True, slots=True)
 class SessionWindowAggregate(Operator):
-    """One aggregate per key and session."""
+    """One aggregate per key and session. A null value reaches the aggregator; a null key is dropped.
+
+    A result's timestamp is the session's end. Updates carry no headers, as in Kafka Streams; on close, those of the
+    record that closed the session.
+    """
 
     store: str
     windows: SessionWindows
@@ -23,6 +34,57 @@ class SessionWindowAggregate(Operator):
     emit: EmitStrategy = EmitStrategy.on_window_update
     send_old: bool = False
 
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The initializer, the aggregator and the merger."""
+        return (self.initializer, self.aggregator, self.merger)
+
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Bind to one shard."""
-        raise NotImplementedError
+        """Bind to one shard; return ``on_record``."""
+        store, drop, advance = context.store(self.store), context.drop, context.observed_time().advance
+        find_sessions, put, remove = store.find_sessions, store.put, store.remove
+        gap, grace = self.windows.gap, self.windows.grace
+        initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
+        counting = initializer is zero and aggregator is count_one and merger is add_counts
+        close = self._closing(store, forward)
+        emit = None if close else table_emitter(store, forward, self.send_old)
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            closed = advance(timestamp) - grace - gap
+            if close is not None:
+                close(closed - 1, headers)
+            start = end = timestamp
+            aggregate = 0 if counting else initializer()
+            found = list(find_sessions(key, timestamp - gap, timestamp + gap))
+            for (_, other_start, other_end), other in found:
+                aggregate = aggregate + other if counting else merger(key, aggregate, other)
+                start = min(start, other_start)
+                end = max(end, other_end)
+            if end < closed:
+                drop("late_session")
+                return
+            if start != end or end != timestamp:  # else the only session found is this very instant, and is overwritten
+                for session, other in found:
+                    remove(session)
+                    if emit is not None:
+                        emit(session, None, other, session.end, ())
+            aggregate = aggregate + 1 if counting else aggregator(key, value, aggregate)
+            merged = Windowed(key, start, end)
+            put(merged, aggregate, headers)
+            if emit is not None:
+                emit(merged, aggregate, None, end, ())
+
+        return on_record
+
+    def _closing(self, store: Any, forward: Forward) -> Close | None:
+        if self.emit is EmitStrategy.on_window_update:
+            return None
+        find_sessions_ended = store.find_sessions_ended
+
+        def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
+            return [(session, value, session.end) for session, value in list(find_sessions_ended(first, last))]
+
+        return closing(store, scan, forward)

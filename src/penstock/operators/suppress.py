@@ -1,16 +1,32 @@
-"""Suppress: hold back updates of a table until a time limit passes or the window closes."""
+"""Suppress: hold back updates of a table until a time limit passes or the window closes.
+
+One row per key waits in a buffer. A later update replaces the row's value but not its place: it leaves when its
+**first** update is ``wait`` old (final mode: when the window's end is), or earlier when the buffer is full. It leaves
+as the record it was: with the timestamp, headers and origin of its last update.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from penstock.errors import BufferFullError
 from penstock.operators.base import Forward, Lookup, Operator, OperatorContext, TableView
+from penstock.record import Change, Headers, Origin
+
+#: stands for no limit in the comparisons
+NO_LIMIT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Suppress(Operator):
-    """Hold back updates, one row per key, ordered by the time of the row's first update."""
+    """Hold back updates.
+
+    ``wait``: milliseconds a row waits; in final mode the grace of the window (sessions: grace + gap).
+    ``window_end_time``: a row's time is the end of its window instead of its timestamp. ``final``: tombstones are not
+    emitted, as nothing was emitted before them. Old values are always forwarded as they came, whether or not a node
+    downstream asked (as in Kafka Streams).
+    """
 
     store: str
     wait: int
@@ -23,22 +39,74 @@ class Suppress(Operator):
     parent: TableView | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Bind to one shard."""
-        raise NotImplementedError
+        """Bind to one shard; return ``on_record``."""
+        buffer, advance = context.store(self.store), context.observed_time().advance
+        put, evict_until, evict_oldest = buffer.put, buffer.evict_until, buffer.evict_oldest
+        wait, window_end_time, keep_tombstones = self.wait, self.window_end_time, not self.final
+        limited = self.max_records is not None or self.max_bytes is not None
+        max_records = NO_LIMIT if self.max_records is None else self.max_records
+        max_bytes = NO_LIMIT if self.max_bytes is None else self.max_bytes
+        shut_down = self.when_full == "shut_down"
+
+        def emit(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, origin: Origin) -> None:
+            if new is None and not keep_tombstones:
+                return
+            at_hand = context.origin
+            context.origin = origin
+            try:
+                forward(key, Change(new, old), timestamp, headers)
+            finally:
+                context.origin = at_hand
+
+        def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+            now = advance(timestamp)
+            put(key.end if window_end_time else timestamp, key, change.new, change.old, timestamp, headers)
+            evict_until(now - wait, emit)
+            if limited and (buffer.records > max_records or buffer.size_bytes > max_bytes):
+                if shut_down:
+                    raise self._full(buffer, context)
+                while buffer.records > max_records or buffer.size_bytes > max_bytes:
+                    evict_oldest(emit)
+
+        return on_record
+
+    def _full(self, buffer: Any, context: OperatorContext) -> BufferFullError:
+        return BufferFullError(
+            f"the suppress buffer {self.store!r} shuts down when full, and is: {buffer.records} records of "
+            f"{_limit(self.max_records)}, {buffer.size_bytes} bytes of {_limit(self.max_bytes)}; "
+            "give it more room, or let it emit early when full",
+            node=context.node,
+            origin=context.origin,
+        )
+
+
+def _limit(limit: int | None) -> str:
+    return "any number" if limit is None else str(limit)
 
 
 @dataclass(frozen=True, slots=True)
 class SuppressView(TableView):
-    """Read a suppressed table: what was last emitted, while a newer value is held back."""
+    """Read a suppressed table: while an update of a key is held back, what was there before it; else the parent's row.
+
+    A row read from the buffer has the timestamp −1: the time of the value before is not known there.
+    """
 
     store: str
     parent: TableView
 
     @property
-    def stores(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The buffer and whatever the parent reads."""
+    def stores(self) -> tuple[str, ...]:
+        """The buffer, and whatever the parent reads."""
         return (self.store, *self.parent.stores)
 
     def open(self, context: OperatorContext) -> Lookup:
-        """Bind to one shard."""
-        raise NotImplementedError
+        """Bind to one shard; return ``lookup(key)``."""
+        buffer, parent = context.store(self.store), self.parent.open(context)
+
+        def lookup(key: Any) -> tuple[Any, int] | None:
+            if not buffer.holds(key):
+                return parent(key)
+            prior = buffer.prior(key)
+            return None if prior is None else (prior, -1)
+
+        return lookup
