@@ -1,0 +1,457 @@
+"""Rows by key and time, in segments: the bytes below window and session stores.
+
+::
+
+    dirty     this epoch's rows: key → (sorted positions, position → entry)     ┐ the first layer that
+    pending   sealed epochs that are not applied yet, newest last               │ knows a row speaks
+    base      one map per segment, "<store>/<segment>": key position → value    ┘
+
+A *position* names a row among those of its key (``keys.Positions``): the start of a window, (start, sequence) where
+duplicates are kept, (end, start) of a session. A segment is a span of time, ``segment_interval`` long; it expires as a
+whole, by dropping its map. A ``time_ordered`` store has a second map per segment, "<store>/<segment>/t": the same rows, time
+first. The map "<store>" holds two numbers that a new process must find again: the store's time and the last sequence number.
+
+Which rows are live is Kafka Streams' rule, by the greatest time ever put:
+
+- in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads end
+  at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
+- in an in-memory store both end at exactly the retention.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from penstock.record import Headers, Origin
+from penstock.state.base import BytesStore, Sealed, ShardState
+from penstock.state.keys import MAX_TIME, Positions, pack_time, unpack_time
+from penstock.state.spec import StoreKind, StoreSpec
+
+#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write)
+Entry: TypeAlias = tuple[bytes | None, int, Headers, Origin, int]
+#: the rows of one key in one layer: sorted positions, and the entry of each
+KeyRows: TypeAlias = tuple[list[Any], dict[Any, Entry]]
+#: (key bytes, position, value bytes, timestamp)
+Found: TypeAlias = tuple[bytes, Any, bytes, int]
+
+OBSERVED, SEQUENCE = b"observed", b"sequence"
+
+
+class Layer:
+    """The rows of one epoch. ``times`` is filled only where there is an index by time."""
+
+    __slots__ = ("at", "keys", "times")
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, KeyRows] = {}
+        self.times: list[int] = []  # sorted, each once
+        self.at: dict[int, list[tuple[bytes, Any]]] = {}
+
+    def find(self, key: bytes, position: Any) -> Entry | None:
+        """Return the entry of a row, or None where this epoch did not touch it."""
+        rows = self.keys.get(key)
+        return None if rows is None else rows[1].get(position)
+
+    def index(self, time: int, key: bytes, position: Any) -> None:
+        """Remember a new row by its time."""
+        rows = self.at.get(time)
+        if rows is None:
+            self.at[time] = [(key, position)]
+            insort(self.times, time)
+        else:
+            rows.append((key, position))
+
+    def between(self, since: int, until: int) -> Iterator[tuple[bytes, Any]]:
+        """Iterate the rows of a span of time, where there is an index."""
+        for time in self.times[bisect_left(self.times, since) : bisect_right(self.times, until)]:
+            yield from self.at[time]
+
+    def rows(self) -> Iterator[tuple[bytes, Any]]:
+        """Iterate all rows."""
+        for key, (positions, _) in self.keys.items():
+            for position in positions:
+                yield key, position
+
+
+class Segmented:
+    """The layers and segments of one store of one shard."""
+
+    def __init__(self, spec: StoreSpec, state: ShardState, positions: Positions) -> None:
+        assert spec.retention is not None, f"store {spec.name!r} needs a retention"
+        self.spec = spec
+        self.name = spec.name
+        self.retention = spec.retention
+        self.interval = segment_interval(spec)
+        self.positions = positions
+        self.stamped = spec.timestamped
+        #: iteration over several keys goes by time (Kafka: in-memory, time-ordered), not by segment and key
+        self.by_time = spec.time_ordered or not spec.persistent
+        self.dirty = Layer()
+        self.pending: list[tuple[Sealed, Layer]] = []
+        self.sequence = 0
+        self._stored_observed = -1
+        self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
+        self._state = state
+        self._segments: dict[int, BytesStore] = {}
+        self._open_segments()
+
+    # ---- time
+
+    def observe(self, time: int) -> bool:
+        """Let the store's time reach ``time``; say whether a row of that time may still be put."""
+        if time > self.observed:
+            self._reach(time)
+        return time >= self.oldest
+
+    def _reach(self, time: int) -> None:
+        self.observed = time
+        end = time - self.retention
+        #: reads see rows from here on
+        self.bound = end + self._slack
+        #: puts are taken from here on
+        self.oldest = end // self.interval * self.interval if self.spec.persistent else end + 1
+
+    # ---- one row
+
+    def get(self, key: bytes, position: Any) -> tuple[bytes, int] | None:
+        """Return (value, timestamp) of a row; −1 where the base keeps no timestamp. The caller checks ``bound``."""
+        rows = self.dirty.keys.get(key)
+        if rows is not None:
+            entry = rows[1].get(position)
+            if entry is not None:
+                return None if entry[0] is None else (entry[0], entry[1])
+        return self.before(key, position)
+
+    def before(self, key: bytes, position: Any) -> tuple[bytes, int] | None:
+        """Return what a reader saw before this epoch."""
+        for _, layer in reversed(self.pending):
+            entry = layer.find(key, position)
+            if entry is not None:
+                return None if entry[0] is None else (entry[0], entry[1])
+        segment = self._segments.get(self.positions.time(position) // self.interval)
+        if segment is None:
+            return None
+        raw = segment.get(key + self.positions.suffix(position))
+        return None if raw is None else self._unpack(raw)
+
+    def put(self, key: bytes, position: Any, entry: Entry) -> None:
+        """Write a row (or, with an entry without a value, delete it) into the dirty layer."""
+        dirty = self.dirty
+        rows = dirty.keys.get(key)
+        if rows is None:
+            dirty.keys[key] = [position], {position: entry}
+        else:
+            positions, entries = rows
+            if position in entries:
+                entries[position] = entry
+                return
+            if position > positions[-1]:
+                positions.append(position)
+            else:
+                insort(positions, position)
+            entries[position] = entry
+        if self.spec.time_ordered:
+            dirty.index(self.positions.time(position), key, position)
+
+    # ---- the rows of one key
+
+    def of_key(self, key: bytes, since: int, until: int) -> list[tuple[Any, bytes, int]]:
+        """Return (position, value, timestamp) of one key's rows with since <= time <= until, in order of position."""
+        if since < self.bound:
+            since = self.bound
+        if until < since:
+            return []
+        first, last = self.positions.first(max(since, 0)), self.positions.last(until)
+        found = self._base_of_key(key, first, last, since, until)
+        layers = [layer.keys[key] for _, layer in self.pending if key in layer.keys]
+        rows = self.dirty.keys.get(key)
+        if rows is not None:
+            layers.append(rows)
+        if not layers:
+            return found
+        if not found and len(layers) == 1:
+            positions, entries = layers[0]
+            span = positions[bisect_left(positions, first) : bisect_right(positions, last)]
+            return [(p, e[0], e[1]) for p in span if (e := entries[p])[0] is not None]
+        merged: dict[Any, tuple[bytes | None, int]] = {p: (value, timestamp) for p, value, timestamp in found}
+        for positions, entries in layers:
+            for p in positions[bisect_left(positions, first) : bisect_right(positions, last)]:
+                merged[p] = entries[p][:2]
+        return [(p, value, timestamp) for p, (value, timestamp) in sorted(merged.items()) if value is not None]
+
+    def _base_of_key(self, key: bytes, first: Any, last: Any, since: int, until: int) -> list[tuple[Any, bytes, int]]:
+        found: list[tuple[Any, bytes, int]] = []
+        suffix, parse, size = self.positions.suffix, self.positions.parse, len(key) + self.positions.suffix_size
+        for _, segment in self._live(since, until):
+            # every row between the two bounds begins with the key; one of the same length has this very key
+            for row, raw in segment.range(key + suffix(first), key + suffix(last) + b"\0"):
+                if len(row) == size:
+                    found.append((parse(row)[1], *self._unpack(raw)))
+        return found
+
+    # ---- the rows of many keys
+
+    def scan(
+        self,
+        since: int,
+        until: int,
+        lower: bytes | None = None,
+        upper: bytes | None = None,
+        *,
+        reverse: bool = False,
+        by_time: bool | None = None,
+    ) -> Iterator[Found]:
+        """Iterate the rows with since <= time <= until and lower <= key <= upper, as of the call.
+
+        Order: by time, then key (session: start, then key) where ``by_time``; else by segment, then the row's bytes.
+        """
+        since = max(since, self.bound, 0)
+        if until < since or (lower is not None and upper is not None and lower > upper):
+            return iter(())
+        by_time = self.by_time if by_time is None else by_time
+        above = self._above(since, until, lower, upper, by_time)
+        ids = {number for number, _ in self._live(since, until)}.union(above)
+        return self._scan(sorted(ids, reverse=reverse), above, (since, until, lower, upper), reverse, by_time)
+
+    def _scan(
+        self,
+        ids: list[int],
+        above: dict[int, dict[bytes, tuple[bytes, Any, Entry]]],
+        bounds: Bounds,
+        reverse: bool,
+        by_time: bool,
+    ) -> Iterator[Found]:
+        for number in ids:
+            upper_rows = sorted(above.get(number, {}).items(), key=_first, reverse=reverse)
+            segment = self._segments.get(number)
+            base = iter(()) if segment is None else self._base(number, segment, bounds, reverse, by_time)
+            yield from _merge(upper_rows, base, reverse)
+
+    def _above(
+        self, since: int, until: int, lower: bytes | None, upper: bytes | None, by_time: bool
+    ) -> dict[int, dict[bytes, tuple[bytes, Any, Entry]]]:
+        """Collect the rows of the layers above the base, by segment and sort key."""
+        found: dict[int, dict[bytes, tuple[bytes, Any, Entry]]] = {}
+        time_of, interval, sort_key = self.positions.time, self.interval, self._sort_key(by_time)
+        for layer in [*(layer for _, layer in self.pending), self.dirty]:
+            for key, position in layer.between(since, until) if self.spec.time_ordered else layer.rows():
+                time = time_of(position)
+                if since <= time <= until and (lower is None or lower <= key) and (upper is None or key <= upper):
+                    row = key, position, layer.keys[key][1][position]
+                    found.setdefault(time // interval, {})[sort_key(key, position)] = row
+        return found
+
+    def _sort_key(self, by_time: bool) -> Any:
+        if by_time:
+            return self.positions.by_time
+        suffix = self.positions.suffix
+        return lambda key, position: key + suffix(position)
+
+    def _base(
+        self, number: int, segment: BytesStore, bounds: Bounds, reverse: bool, by_time: bool
+    ) -> Iterator[tuple[bytes, Found]]:
+        """Iterate a segment's rows as (sort key, row), within the bounds."""
+        if by_time and self.spec.time_ordered:
+            return self._base_by_time(number, segment, bounds, reverse)
+        rows = self._base_by_key(number, segment, bounds, reverse and not by_time)
+        if not by_time:
+            return rows
+        sort_key = self.positions.by_time
+        return iter(sorted(((sort_key(r[0], r[1]), r) for _, r in rows), key=_first, reverse=reverse))
+
+    def _base_by_key(
+        self, number: int, segment: BytesStore, bounds: Bounds, reverse: bool
+    ) -> Iterator[tuple[bytes, Found]]:
+        since, until, lower, upper = bounds
+        end = None if upper is None else self._last_row(upper, min(until, (number + 1) * self.interval - 1)) + b"\0"
+        parse, time_of = self.positions.parse, self.positions.time
+        for row, raw in segment.range(lower, end, reverse):
+            key, position = parse(row)
+            if (
+                since <= time_of(position) <= until
+                and (lower is None or lower <= key)
+                and (upper is None or key <= upper)
+            ):
+                yield row, (key, position, *self._unpack(raw))
+
+    def _base_by_time(
+        self, number: int, segment: BytesStore, bounds: Bounds, reverse: bool
+    ) -> Iterator[tuple[bytes, Found]]:
+        since, until, lower, upper = bounds
+        parse, suffix = self.positions.parse_by_time, self.positions.suffix
+        end = None if until >= MAX_TIME else pack_time(until + 1)
+        for row, _ in self._state.map(self._time_name(number)).range(pack_time(since), end, reverse):
+            key, position = parse(row)
+            if (lower is None or lower <= key) and (upper is None or key <= upper):
+                raw = segment.get(key + suffix(position))
+                assert raw is not None, f"store {self.name!r}: the index by time names a row that is not there"
+                yield row, (key, position, *self._unpack(raw))
+
+    def _last_row(self, key: bytes, time: int) -> bytes:
+        """Return a row that no row of a key <= ``key`` sorts behind: the suffix of a shorter key may reach beyond it."""
+        suffix = self.positions.suffix(self.positions.last(time))
+        return max(key[:size] + suffix for size in range(len(key) + 1))
+
+    # ---- the barrier
+
+    def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
+        """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
+        sealed, layer = Sealed(), self.dirty
+        if not layer.keys and self.observed == self._stored_observed:
+            return sealed
+        for key, position in skip:
+            positions, entries = layer.keys[key]
+            positions.remove(position)
+            del entries[position]
+        self._write_rows(sealed, layer, logged)
+        oldest = self.oldest // self.interval
+        for number in [n for n in self._segments if n < oldest]:
+            sealed.drops += self._segment_name(number), self._time_name(number)
+        sealed.writes.append((OBSERVED, pack_time(self.observed)))
+        if self.spec.retain_duplicates:
+            sealed.writes.append((SEQUENCE, pack_time(self.sequence)))
+        self._stored_observed = self.observed
+        self.pending.append((sealed, layer))
+        self.dirty = Layer()
+        return sealed
+
+    def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> None:
+        suffix, time_of, interval = self.positions.suffix, self.positions.time, self.interval
+        oldest, stamped, by_time = self.oldest // interval, self.stamped, self.positions.by_time
+        changelog = sealed.changelog
+        for key, (positions, entries) in layer.keys.items():
+            for position in positions:
+                number = time_of(position) // interval
+                if number < oldest:  # its segment expired after it was written
+                    continue
+                value, timestamp, _, _, _ = entries[position]
+                row = key + suffix(position)
+                if logged:
+                    changelog.append((row, value, timestamp, ()))
+                kept = pack_time(timestamp) + value if stamped and value is not None else value
+                sealed.side.setdefault(self._segment_name(number), []).append((row, kept))
+                if self.spec.time_ordered:
+                    there = None if value is None else b""
+                    sealed.side.setdefault(self._time_name(number), []).append((by_time(key, position), there))
+        if (
+            self.spec.retain_duplicates
+        ):  # the last changelog row must carry the last sequence number: restore relies on it
+            changelog.sort(key=_sequence)
+
+    def apply(self, sealed: Sealed) -> None:
+        """Bring a committed epoch into the base; its rows are read from there from now on."""
+        sealed.write_to(self._state, self.name)
+        self.pending = [(mine, layer) for mine, layer in self.pending if mine is not sealed]
+        for name in sealed.drops:
+            self._forget(name)
+        for name in sealed.side:
+            self._know(name)
+        self._read_numbers()
+
+    # ---- segments
+
+    def _open_segments(self) -> None:
+        self._reach(-1)
+        for name in self._state.names():
+            self._know(name)
+        self._read_numbers()
+        if self.observed == -1 and self._segments:  # restored from the changelog: find the newest row
+            self._reach(self._newest())
+
+    def _read_numbers(self) -> None:
+        numbers = self._state.map(self.name)
+        observed, sequence = numbers.get(OBSERVED), numbers.get(SEQUENCE)
+        if observed is not None:
+            self._stored_observed = max(self._stored_observed, unpack_time(observed))
+            if self._stored_observed > self.observed:
+                self._reach(self._stored_observed)
+        if sequence is not None:
+            self.sequence = max(self.sequence, unpack_time(sequence))
+
+    def _newest(self) -> int:
+        parse, time_of = self.positions.parse, self.positions.time
+        for number in sorted(self._segments, reverse=True):
+            times = [time_of(parse(row)[1]) for row, _ in self._segments[number].range(None, None)]
+            if times:
+                return max(times)
+        return -1
+
+    def _live(self, since: int, until: int) -> list[tuple[int, BytesStore]]:
+        first, last = since // self.interval, until // self.interval
+        return sorted(((n, s) for n, s in self._segments.items() if first <= n <= last), key=_first)
+
+    def _know(self, name: str) -> None:
+        number = self._number(name)
+        if number is not None and number not in self._segments:
+            self._segments[number] = self._state.map(name)
+
+    def _forget(self, name: str) -> None:
+        number = self._number(name)
+        if number is not None:
+            self._segments.pop(number, None)
+
+    def _number(self, name: str) -> int | None:
+        tail = name[len(self.name) + 1 :] if name.startswith(self.name + "/") else ""
+        return int(tail) if tail.isdigit() else None
+
+    def _segment_name(self, number: int) -> str:
+        return f"{self.name}/{number}"
+
+    def _time_name(self, number: int) -> str:
+        return f"{self.name}/{number}/t"
+
+    def _unpack(self, raw: bytes) -> tuple[bytes, int]:
+        return (raw[8:], unpack_time(raw)) if self.stamped else (raw, -1)
+
+
+#: (since, until, lower key or None, upper key or None), all inclusive
+Bounds: TypeAlias = tuple[int, int, bytes | None, bytes | None]
+
+
+def segment_interval(spec: StoreSpec) -> int:
+    """Return the length of a segment: half the retention, at least a minute."""
+    return spec.segment_interval or max((spec.retention or 0) // 2, 60_000)
+
+
+def restore_rows(
+    spec: StoreSpec, positions: Positions, row: bytes, value: bytes | None, timestamp: int
+) -> list[tuple[str, bytes, bytes | None]]:
+    """Return what a changelog row is in the base: (map name, key, value or None) each."""
+    key, position = positions.parse(row)
+    segment = f"{spec.name}/{positions.time(position) // segment_interval(spec)}"
+    kept = pack_time(timestamp) + value if spec.timestamped and value is not None else value
+    # without its number, the store finds its time again from the newest row
+    rows: list[tuple[str, bytes, bytes | None]] = [(segment, row, kept), (spec.name, OBSERVED, None)]
+    if spec.time_ordered:
+        rows.append((segment + "/t", positions.by_time(key, position), None if value is None else b""))
+    if spec.retain_duplicates:
+        rows.append((spec.name, SEQUENCE, pack_time(position[1])))
+    return rows
+
+
+def _first(row: tuple[Any, Any]) -> Any:
+    return row[0]
+
+
+def _sequence(row: tuple[bytes, bytes | None, int, Headers]) -> bytes:
+    return row[0][-4:]
+
+
+def _merge(
+    upper: list[tuple[bytes, tuple[bytes, Any, Entry]]], base: Iterator[tuple[bytes, Found]], reverse: bool
+) -> Iterator[Found]:
+    """Merge two runs sorted alike; where both know a row, the upper one speaks."""
+    below = next(base, None)
+    for sort_key, (key, position, entry) in upper:
+        while below is not None and (below[0] > sort_key if reverse else below[0] < sort_key):
+            yield below[1]
+            below = next(base, None)
+        if below is not None and below[0] == sort_key:
+            below = next(base, None)
+        if entry[0] is not None:
+            yield key, position, entry[0], entry[1]
+    while below is not None:
+        yield below[1]
+        below = next(base, None)

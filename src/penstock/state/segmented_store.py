@@ -1,0 +1,157 @@
+"""What window and session stores share above the bytes: serdes, caching, the barrier, refusals."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any, NoReturn
+
+from penstock.errors import SerializationError, StoreError
+from penstock.record import Windowed
+from penstock.serde import Serde
+from penstock.state.base import OnFlush, Sealed, Store, StoreContext
+from penstock.state.key_value import Rows
+from penstock.state.segmented import Entry, Found, Segmented
+from penstock.state.spec import StoreSpec
+
+
+class SegmentedStore(Store):
+    """What window and session stores share: serdes, caching, the barrier."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Segmented, context: StoreContext, key: Serde[Any], value: Serde[Any]
+    ) -> None:
+        self.spec = spec
+        self.cached = bool(spec.cached) and not spec.retain_duplicates
+        self._rows = rows
+        self._context = context
+        self._key = key
+        self._value = value
+        self._listener: OnFlush | None = None
+        self._send_old = False
+        self._next_number = count(1).__next__
+        self._flushed_to = 0  # number of the last write that has been forwarded
+        self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch
+        self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
+
+    # ---- reading
+
+    def _of_key(self, key: Any, since: int, until: int) -> list[tuple[Any, bytes, int]]:
+        if key is None:
+            self._refuse_key(key)
+        return self._rows.of_key(self._key.serialize(key), since, until)
+
+    def _between(self, lower: Any, upper: Any, since: int, until: int, *, reverse: bool) -> Rows:
+        first = None if lower is None else self._key.serialize(lower)
+        last = None if upper is None else self._key.serialize(upper)
+        return self._shown(self._rows.scan(since, until, first, last, reverse=reverse))
+
+    def _shown(self, found: Iterable[Found]) -> Rows:
+        windowed, decode, shape = self._windowed, self._value.deserialize, self._shape
+        return Rows((windowed(key, position), shape(decode(value), ts)) for key, position, value, ts in found)
+
+    @abstractmethod
+    def _windowed(self, key: bytes, position: Any) -> Windowed:
+        """Make the windowed key of a row."""
+
+    def _shape(self, value: Any, timestamp: int) -> Any:
+        """Make what the verbs give of a row."""
+        return value
+
+    # ---- the barrier
+
+    def on_flush(self, listener: OnFlush, *, send_old: bool) -> None:
+        """Register the listener of a cached store; ``send_old``: give it the value before as well."""
+        self._listener = listener
+        self._send_old = send_old
+
+    def _expired(self, key: bytes, position: Any, entry: Entry) -> None:
+        """Count a put that came too late. A cached store still forwards it, as Kafka's does."""
+        self._context.drop("expired")
+        if self.cached and self._listener is not None:
+            self._refused[key, position] = entry
+
+    def flush(self) -> None:
+        """Forward what was written since the last flush, once per window, in the order of the last writes."""
+        if self._listener is None or not self.cached:
+            return
+        now = self._next_number()
+        since, self._flushed_to = self._flushed_to, now
+        if now == since + 1:
+            return
+        changed = [
+            (entry[4], key, position, entry)
+            for key, (_, entries) in self._rows.dirty.keys.items()
+            for position, entry in entries.items()
+            if since < entry[4]
+        ]
+        changed += [(entry[4], key, position, entry) for (key, position), entry in self._refused.items()]
+        self._refused.clear()
+        changed.sort(key=lambda row: row[0])
+        current = self._context.origin
+        try:
+            for _, key, position, entry in changed:
+                self._forward(key, position, entry)
+        finally:
+            self._context.origin = current
+
+    def _forward(self, key: bytes, position: Any, entry: Entry) -> None:
+        """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
+        assert self._listener is not None
+        value, timestamp, headers, origin, _ = entry
+        old = self._forwarded(key, position) if value is None or self._send_old else None
+        if value is None and old is None:
+            return
+        self._flushed[key, position] = entry
+        self._context.origin = origin
+        decode = self._value.deserialize
+        self._listener(
+            self._windowed(key, position),
+            None if value is None else decode(value),
+            decode(old) if old is not None and self._send_old else None,
+            timestamp,
+            headers,
+        )
+
+    def _forwarded(self, key: bytes, position: Any) -> bytes | None:
+        """Return what those downstream know of a row: what was forwarded last, else the value before the epoch."""
+        entry = self._flushed.get((key, position))
+        if entry is not None:
+            return entry[0]
+        row = self._rows.before(key, position) if self._rows.positions.time(position) >= self._rows.bound else None
+        return None if row is None else row[0]
+
+    def seal(self) -> Sealed:
+        """Hand out the epoch's rows."""
+        never_was = list(self._never_were()) if self.cached and self._listener is not None else ()
+        self._flushed.clear()
+        self._refused.clear()
+        return self._rows.seal(logged=self.spec.logged, skip=never_was)
+
+    def _never_were(self) -> Iterator[tuple[bytes, Any]]:
+        """Iterate the deletes of rows that nobody has seen: made and deleted within the epoch."""
+        for key, (_, entries) in self._rows.dirty.keys.items():
+            for position, entry in entries.items():
+                row = key, position
+                if entry[0] is None and row not in self._flushed and self._rows.before(key, position) is None:
+                    yield row
+
+    def apply(self, sealed: Sealed) -> None:
+        """Write a committed epoch to the base."""
+        self._rows.apply(sealed)
+
+    # ---- refusals
+
+    def _refuse_key(self, key: Any, error: Exception | None = None) -> NoReturn:
+        if key is None:
+            raise StoreError(f"store {self.name!r}: the key must not be None") from error
+        raise self._refused_by(f"the key {key!r}", self._key, error) from error
+
+    def _refuse_value(self, key: Any, value: Any, error: Exception) -> NoReturn:
+        raise self._refused_by(f"the value {value!r} of key {key!r}", self._value, error) from error
+
+    def _refused_by(self, what: str, serde: Serde[Any], error: Exception | None) -> SerializationError:
+        return SerializationError(
+            f"store {self.name!r}: {serde!r} refused {what}: {error}", origin=self._context.origin
+        )
