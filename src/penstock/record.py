@@ -145,7 +145,8 @@ class Origin(NamedTuple):
 
     Invariant: one Origin per source record, shared by everything derived from it, across lanes and levels.
     ``index`` is the source partition index that clocks are kept by (section 6 of the design). ``floor`` is the event time that
-    this index is known to have reached when the record was read, −1 where the shard sees every record itself.
+    this index is known to have reached when the record was read, −1 where the shard sees every record itself. ``reached`` is the
+    running maximum of the timestamps of its topic-partition, this record included: the first sort key of a lane.
     """
 
     topic: str | None
@@ -157,6 +158,7 @@ class Origin(NamedTuple):
     headers: Headers
     index: int = 0
     floor: int = -1
+    reached: int = -1
 
 
 #: The origin during punctuation: no record is being processed.

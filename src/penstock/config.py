@@ -1,0 +1,157 @@
+"""One table of settings: name, type, default, check, meaning. Docs, environment names and ``[tool.penstock]`` come from it.
+
+Precedence: argument, then ``PENSTOCK_<NAME>`` in the environment, then ``[tool.penstock]`` in pyproject.toml, then the default.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table. ``parse`` checks a value and brings it to its type, from text too."""
+
+    name: str
+    kind: str
+    default: Any
+    parse: Callable[[Any], Any]
+    meaning: str
+    heading: str = "behaviour"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a non-empty string")
+    return value
+
+
+def _optional_text(value: Any) -> str | None:
+    return None if value is None or value == "" else _text(value)
+
+
+def _at_least(least: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError("must be a whole number")
+        number = int(value)
+        if number < least:
+            raise ValueError(f"must be at least {least}")
+        return number
+
+    return parse
+
+
+def _optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None or value == "" else parse(value)
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}{nearest(str(value), choices)}")
+        return str(value)
+
+    return parse
+
+
+POLICIES = ("fail", "skip", "dead_letter")
+
+
+def _policy(value: Any) -> Any:
+    return value if callable(value) else _one_of(*POLICIES)(value)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a mapping of client settings")
+    return dict(value)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("application_id", "str", None, _optional_text, "Name of the application: consumer group, transactional id, prefix of internal topics."),
+    Setting("bootstrap_servers", "str", "localhost:9092", _text, "Kafka brokers to start from."),
+    Setting("processing_guarantee", "str", "exactly_once", _one_of("exactly_once", "at_least_once"), "One transaction per barrier, or none."),
+    Setting("on_deserialization_error", "policy", "fail", _policy, "What to do with a record whose bytes its serde refuses: fail, skip, dead_letter or a callable."),
+    Setting("on_processing_error", "policy", "fail", _policy, "What to do with a record on which a node raised: fail, skip, dead_letter or a callable."),
+    Setting("on_production_error", "policy", "fail", _policy, "What to do with a result that cannot be serialized or sent: fail, skip, dead_letter or a callable."),
+    Setting("dead_letter_topic", "str or None", None, _optional_text, "Topic of dead letters; needed by the policy dead_letter."),
+    Setting("kafka", "mapping", {}, _mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
+    Setting("replication_factor", "int", -1, _at_least(-1), "Replication of internal topics; -1 is the broker's default."),
+    Setting("admin", "str or None", None, _optional_text, "host:port of the admin endpoints; None: off."),
+    Setting("master", "str", "local[*]", _text, "Spark master.", "performance"),
+    Setting("lanes", "int or None", None, _optional(_at_least(1)), "Parallel lanes; None: the number of cores.", "performance"),
+    Setting("shards", "int", 16, _at_least(1), "Units of state, fixed when the application is first started.", "performance"),
+    Setting("commit_interval_ms", "int", 100, _at_least(0), "Least time between two barriers.", "performance"),
+    Setting("max_epoch_records", "int", 500_000, _at_least(1), "Most input records of one epoch.", "performance"),
+    Setting("state_dir", "str or None", None, _optional_text, "Folder of the local state; None: a folder below the user's cache.", "performance"),
+)  # fmt: skip
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def setting(name: str) -> Setting:
+    """Return the row of a setting, or raise with the nearest match.
+
+    >>> setting("lane")
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: unknown setting 'lane' (did you mean 'lanes'?)
+    """
+    if name not in _BY_NAME:
+        raise ConfigError(f"unknown setting {name!r}{nearest(name, _BY_NAME)}")
+    return _BY_NAME[name]
+
+
+def load(given: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, pyproject: Path | None = None) -> dict[str, Any]:
+    """Return every setting with its value, checked.
+
+    >>> load({"lanes": 4}, environ={})["lanes"]
+    4
+    >>> load({}, environ={"PENSTOCK_SHARDS": "8"})["shards"]
+    8
+    """
+    environ = os.environ if environ is None else environ
+    result = {row.name: row.default for row in SETTINGS}
+    for name, value in _from_pyproject(pyproject).items():
+        result[name] = _parse(name, value, "[tool.penstock]")
+    for row in SETTINGS:
+        variable = f"PENSTOCK_{row.name.upper()}"
+        if variable in environ:
+            result[row.name] = _parse(row.name, environ[variable], variable)
+    for name, value in (given or {}).items():
+        result[name] = _parse(name, value, "argument")
+    policies = [result[n] for n in ("on_deserialization_error", "on_processing_error", "on_production_error")]
+    if "dead_letter" in policies and result["dead_letter_topic"] is None:
+        raise ConfigError("the policy dead_letter needs dead_letter_topic='...': set it, or use skip or fail")
+    return result
+
+
+def _from_pyproject(path: Path | None) -> dict[str, Any]:
+    if path is None or not path.exists():
+        return {}
+    table = tomllib.loads(path.read_text()).get("tool", {}).get("penstock", {})
+    return dict(table)
+
+
+def _parse(name: str, value: Any, source: str) -> Any:
+    row = setting(name)
+    try:
+        return row.parse(value)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{name}={value!r} (from {source}): {error}") from error
+
+
+def table() -> str:
+    """Return the settings as a Markdown table, for the documentation."""
+    lines = ["| setting | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for heading in ("behaviour", "performance"):
+        lines.append(f"| **{heading}** | | | |")
+        lines += [f"| `{row.name}` | {row.kind} | `{row.default!r}` | {row.meaning} |" for row in SETTINGS if row.heading == heading]
+    return "\n".join(lines)

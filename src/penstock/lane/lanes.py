@@ -1,0 +1,260 @@
+"""All shards of a topology in one process: routing, reading, barriers. The test driver is a face of this."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from penstock.clock import Clock
+from penstock.errors import DeserializationError, TimestampError, TopologyError, nearest
+from penstock.lane.failure import decide
+from penstock.lane.sink import Row
+from penstock.lane.source import Raw, SourceReader
+from penstock.lane.task import Task
+from penstock.plan.levels import find_levels
+from penstock.processor.punctuation import PunctuationType
+from penstock.record import NO_ORIGIN, Headers, Origin
+from penstock.state.base import ShardState
+from penstock.state.memory import MemoryState
+from penstock.state.shards import lane_of, shard_of
+from penstock.state.spec import StoreKind
+from penstock.topology.node import SourceNode
+from penstock.topology.topology import Topology
+
+
+class Decoded(NamedTuple):
+    """A record ready to be processed: where it goes and what it is."""
+
+    source: str
+    shard: int
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers
+    origin: Origin
+
+
+class ChangelogRow(NamedTuple):
+    """A row of a store's changelog: the partition is the shard."""
+
+    store: str
+    shard: int
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+class Lanes:
+    """The tasks of every shard, run one after the other in this process.
+
+    Invariant: what a shard computes depends only on the records of that shard and their order, never on the number of lanes.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        application_id: str,
+        config: Mapping[str, Any],
+        clock: Clock,
+        shards: int = 1,
+        lanes: int = 1,
+        partitions: int = 1,
+        state: Callable[[int | str], ShardState] = lambda shard: MemoryState(),
+    ) -> None:
+        self.topology = topology
+        self.config = config
+        self.shards = shards
+        self.lanes = lanes
+        self.application_id = application_id
+        self.levels = find_levels(topology)
+        self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
+        self._source_of_topic: dict[str, str] = {}
+        self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
+        self._stage_of: dict[str, int] = {}
+        self._one_lane: set[str] = set()
+        self._reached: dict[tuple[str, int], int] = {}
+        self._floors: dict[tuple[int, int], int] = {}
+        self.dropped: dict[tuple[str, str], int] = {}
+        self._find_stages()
+        shared = {
+            "application_id": application_id,
+            "config": config,
+            "clock": clock,
+            "partitions": lambda topic: partitions,
+        }
+        self.globals = GlobalTables(topology, state("global"), shared, clock)
+        self.tasks = [
+            Task(topology, shard, state(shard), global_stores=self.globals.stores, views=self.view, **shared)
+            for shard in range(shards)
+        ]
+        self.view_of: Callable[[str], Any] = lambda name: self.tasks[0].stores[name]
+
+    def _find_stages(self) -> None:
+        for sub in self.topology.subtopologies():
+            shared = any(self.topology.stores[store].kind is StoreKind.SHARED for store in sub.stores)
+            for name in sub.nodes:
+                self._stage_of[name] = sub.id
+                if shared and name in self.sources:
+                    self._one_lane.add(name)
+
+    def view(self, name: str) -> Any:
+        """Return a read-only view of a store over all shards."""
+        return self.view_of(name)
+
+    # reading
+
+    def full_name(self, topic: str) -> str:
+        """Return a repartition topic's name with the application's prefix."""
+        return f"{self.application_id}-{topic}"
+
+    def source_of(self, topic: str) -> str | None:
+        """Return the source node that reads a topic (internal ones by their full name), or None."""
+        if topic not in self._source_of_topic:
+            found = next((name for name, node in self.sources.items() if self._reads(node, topic)), None)
+            if found is None:
+                return None
+            self._source_of_topic[topic] = found
+        return self._source_of_topic[topic]
+
+    def _reads(self, node: SourceNode, topic: str) -> bool:
+        names = [self.full_name(name) for name in node.topics] if node.internal else node.topics
+        return topic in names or (node.pattern is not None and re.fullmatch(node.pattern, topic) is not None)
+
+    def check_topic(self, topic: str) -> None:
+        """Raise unless some source or global table reads the topic."""
+        known = [t for node in self.sources.values() for t in node.topics] + list(self.globals.topics)
+        if self.source_of(topic) is None and topic not in self.globals.topics:
+            raise TopologyError(f"no source reads the topic {topic!r}{nearest(topic, known)}; the topology reads {known}")
+
+    def route(self, source: str, key: bytes | None, partition: int) -> int:
+        """Return the shard of a record at a source."""
+        return 0 if source in self._one_lane else shard_of(key, self.shards, partition)
+
+    def reached(self, raw: Raw) -> int:
+        """Return the greatest timestamp read so far from a record's topic-partition; −1 before the first."""
+        return self._reached.get((raw.topic, raw.partition), -1)
+
+    def read(self, source: str, raw: Raw, partition_time: int) -> Decoded | None:
+        """Decode a record, give it its place in time; None if it was dropped (and counted)."""
+        try:
+            key, value, timestamp = self._readers[source].read(raw, partition_time)
+        except DeserializationError as error:
+            self._refuse(source, raw, error)
+            return None
+        if timestamp < 0:
+            self.drop_at(source, "negative_timestamp")
+            return None
+        origin = raw.origin or self._origin(source, raw, timestamp)
+        return Decoded(source, self.route(source, raw.key, origin.index), key, value, timestamp, raw.headers, origin)
+
+    def _origin(self, source: str, raw: Raw, timestamp: int) -> Origin:
+        place = (raw.topic, raw.partition)
+        reached = self._reached[place] = max(self._reached.get(place, -1), timestamp)
+        floor = -1
+        if self.shards > 1:
+            stage = (self._stage_of[source], raw.partition)
+            floor = self._floors[stage] = max(self._floors.get(stage, -1), timestamp)
+        return Origin(
+            raw.topic, raw.partition, raw.offset, timestamp, raw.key, raw.value, raw.headers, raw.partition, floor, reached
+        )
+
+    def _refuse(self, source: str, raw: Raw, error: DeserializationError) -> None:
+        answer = decide(self.config["on_deserialization_error"], error, raw)
+        if answer == "fail":
+            raise error
+        self.drop_at(source, "deserialization_error")
+        if answer == "dead_letter":
+            task = self.tasks[0]
+            task.origin = raw.coordinates()
+            task.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
+
+    def drop_at(self, node: str, reason: str) -> None:
+        """Count a dropped record."""
+        self.dropped[node, reason] = self.dropped.get((node, reason), 0) + 1
+
+    # running
+
+    def process(self, record: Decoded) -> None:
+        """Run one record in its shard, then the punctuators that its time makes due."""
+        task = self.tasks[record.shard]
+        task.process(record.source, record.key, record.value, record.timestamp, record.headers, record.origin)
+        task.punctuate(PunctuationType.STREAM_TIME)
+
+    def punctuate_wall_clock(self) -> None:
+        """Run the wall-clock punctuators that are due, shard by shard."""
+        for task in self.tasks:
+            task.punctuate(PunctuationType.WALL_CLOCK_TIME)
+
+    def flush(self) -> None:
+        """Let every cached store forward what changed."""
+        for task in self.tasks:
+            task.flush()
+
+    def take_rows(self) -> list[Row]:
+        """Return the rows that left the tasks since the last call, lane by lane."""
+        rows: list[Row] = []
+        for task in sorted(self.tasks, key=lambda task: (lane_of(task.shard, self.lanes), task.shard)):
+            rows += task.outputs
+            task.outputs.clear()
+        return rows
+
+    def commit(self) -> Iterator[ChangelogRow]:
+        """Seal the epoch of every shard, write it to the state, and yield its changelog rows."""
+        for task in self.tasks:
+            sealed = task.seal()
+            for name, writes in sealed.items():
+                spec = self.topology.stores[name]
+                if spec.logged and spec.source_topic is None:
+                    for key, value, timestamp, headers in writes.changelog:
+                        yield ChangelogRow(name, task.shard, key, value, timestamp, headers)
+            task.apply(sealed)
+
+    def all_dropped(self) -> dict[tuple[str, str], int]:
+        """Return the dropped records by (node, reason)."""
+        total = dict(self.dropped)
+        for task in [*self.tasks, *self.globals.tasks]:
+            for counter, count in task.dropped.items():
+                total[counter] = total.get(counter, 0) + count
+        return total
+
+    def close(self) -> None:
+        """Close the user's processors."""
+        for task in [*self.tasks, *self.globals.tasks]:
+            task.close()
+
+
+class GlobalTables:
+    """The tables that every lane reads whole. Their records are applied at once, before any lane reads."""
+
+    def __init__(self, topology: Topology, state: ShardState, shared: Mapping[str, Any], clock: Clock) -> None:
+        self._readers: dict[str, tuple[SourceReader, Task]] = {}
+        self.stores: dict[str, Any] = {}
+        self.tasks: list[Task] = []
+        for name, table in topology.global_stores.items():
+            task = Task(topology, 0, state, nodes=[table.source.name, table.processor.name], **shared)
+            self.tasks.append(task)
+            self.stores[name] = task.stores[name]
+            for topic in table.source.topics:
+                self._readers[topic] = (SourceReader(table.source, clock), task)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that feed global tables."""
+        return tuple(self._readers)
+
+    def apply(self, raw: Raw) -> None:
+        """Update the table that a topic feeds. A record that cannot be read is dropped and counted, as in Kafka's driver."""
+        reader, task = self._readers[raw.topic]
+        try:
+            key, value, timestamp = reader.read(raw, -1)
+        except (DeserializationError, TimestampError):
+            task.drop_at(reader.source.name, "deserialization_error")
+            return
+        origin = raw.coordinates()._replace(timestamp=timestamp)
+        task.process(reader.source.name, key, value, timestamp, raw.headers, origin)
+        task.flush()
+        task.apply(task.seal())
+        task.origin = NO_ORIGIN

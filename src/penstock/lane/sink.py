@@ -1,0 +1,102 @@
+"""A sink: serialize, choose topic and partition, hand the row to the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.errors import SerializationError, TopologyError, describe_function
+from penstock.log.partitioner import partition_for
+from penstock.operators.base import Forward
+from penstock.record import Headers, Origin
+from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
+from penstock.topology.node import SinkNode
+
+
+class Row(NamedTuple):
+    """A record that leaves a task: for a topic (``internal`` False) or for another stage.
+
+    ``partition`` None: the producer's default, murmur2 of the key.
+    """
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+    internal: bool
+    origin: Origin
+
+
+def partition_key(sink: SinkNode) -> Callable[[Any], bytes] | None:
+    """Return what a windowed key is partitioned by, its inner key's bytes, or None for an ordinary serde."""
+    if not isinstance(sink.key, WindowedSerde | SessionWindowedSerde):
+        return None
+    serialize = sink.key.inner.serialize
+    return lambda windowed: bytes(serialize(windowed.key))
+
+
+def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refuse: Callable[..., None]) -> Forward:
+    """Bind a sink to a task. ``refuse(sink, key, value, timestamp, headers, error)`` asks the production policy.
+
+    A serializer that raises is the production policy's to judge; an extractor or partitioner that raises is the node's own failure.
+    """
+    serialize_key, serialize_value = sink.key.serialize, sink.value.serialize
+    topic, extractor, partitioner, internal = sink.topic, sink.extractor, sink.partitioner, sink.internal
+    by_window = partition_key(sink)
+    emit = task.outputs.append
+
+    def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        target = topic if extractor is None else _extracted(extractor, key, value, task.origin)
+        assert target is not None
+        try:
+            key_bytes = None if key is None else serialize_key(key)
+            value_bytes = None if value is None else serialize_value(value)
+        except Exception as error:
+            refuse(sink, key, value, timestamp, headers, error)
+            return
+        if partitioner is not None:
+            chosen = _chosen(partitioner(target, key, value, partitions(target)), target, partitions)
+            if chosen is not None:
+                if not chosen:
+                    task.drop_at(sink.name, "no_partition")
+                for partition in chosen:
+                    emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
+                return
+        partition = None
+        if by_window is not None and key is not None:
+            partition = partition_for(by_window(key), partitions(target))
+        emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
+
+    return on_record
+
+
+def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: Origin) -> str:
+    topic = extractor(key, value, origin)
+    if not isinstance(topic, str) or not topic:
+        raise TopologyError(f"the topic name extractor {describe_function(extractor)} returned {topic!r}: must be a topic name")
+    return topic
+
+
+def _chosen(answer: Any, topic: str, partitions: Callable[[str], int]) -> tuple[int, ...] | None:
+    """Bring a partitioner's answer (a number, several, or None for the default) to a tuple, checked."""
+    if answer is None:
+        return None
+    chosen = (answer,) if isinstance(answer, int) else tuple(answer)
+    for partition in chosen:
+        if not 0 <= partition < partitions(topic):
+            raise TopologyError(f"the partitioner chose partition {partition} of {topic}, which has {partitions(topic)}")
+    return chosen
+
+
+def refused(sink: SinkNode, origin: Origin, error: Exception) -> SerializationError:
+    """Wrap what a serializer raised."""
+    wrapped = SerializationError(
+        f"cannot serialize a record for topic {sink.topic or '(extracted)'} with key serde {sink.key!r} and value serde {sink.value!r}: "
+        f"{type(error).__name__}: {error}\n  remedy:   give the sink or repartition the serdes of its data: key=..., value=...",
+        node=sink.name,
+        origin=origin,
+    )
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,0 +1,1 @@
+"""Compile a topology for the lanes."""

@@ -1,0 +1,275 @@
+"""TopologyTestDriver: run a topology record by record, with the same operators, stores and barriers as in production.
+
+With one lane and one partition it equals Kafka's driver: each record is processed to its end, punctuators that its time makes due
+run, a barrier follows, and what went to internal topics is fed back, smallest timestamp first, each with a barrier of its own.
+``auto_commit=False`` holds the epoch open: records wait, and ``commit()`` runs them as one epoch, level by level, as the engine does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from penstock import config as settings
+from penstock.clock import MockClock
+from penstock.durations import millis
+from penstock.errors import ConfigError, StoreError, TopologyError, nearest
+from penstock.lane.lanes import Decoded, Lanes
+from penstock.lane.sink import Row
+from penstock.lane.source import Raw
+from penstock.log.partitioner import partition_for
+from penstock.record import Headers
+from penstock.serde import Serde, Serdes
+from penstock.testing.contents import store_contents
+from penstock.testing.queues import QueueHeap, RecordQueue
+from penstock.testing.topics import InputTopic, OutputTopic, ProducedRecord
+from penstock.testing.views import merged_view
+from penstock.topology.topology import Topology
+
+
+class TopologyTestDriver:
+    """Drives a topology by hand. A context manager.
+
+    >>> from penstock import Serdes, StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("words", value=Serdes.string).map_values(str.upper).to("loud", value=Serdes.string)
+    >>> with TopologyTestDriver(builder) as driver:
+    ...     driver.input_topic("words", value=Serdes.string).pipe("k", "hello", timestamp=5)
+    ...     driver.output_topic("loud", value=Serdes.string).read()
+    Record(key='k', value='HELLO', timestamp=5, headers=())
+
+    ``lanes`` and ``partitions`` shard the records as in production. ``start`` is the wall-clock time at first, in milliseconds.
+    """
+
+    def __init__(
+        self,
+        topology_or_builder: Any,
+        *,
+        config: Mapping[str, Any] | None = None,
+        lanes: int = 1,
+        partitions: int = 1,
+        start: int = 0,
+        auto_commit: bool = True,
+    ) -> None:
+        topology = topology_or_builder if isinstance(topology_or_builder, Topology) else topology_or_builder.build()
+        self._config = settings.load(config, environ={})
+        self._clock = MockClock(start)
+        self._partitions = _at_least_one(partitions, "partitions")
+        self.auto_commit = auto_commit
+        shards = self._config["shards"] if (config and "shards" in config) else 1 if _at_least_one(lanes, "lanes") == 1 else max(16, lanes)
+        self._lanes = Lanes(
+            topology,
+            application_id=self._config["application_id"] or "test-app",
+            config=self._config,
+            clock=self._clock,
+            shards=shards,
+            lanes=lanes,
+            partitions=partitions,
+        )
+        self._lanes.view_of = self.store
+        self._queues: dict[tuple[str, int], RecordQueue] = {}
+        self._heap = QueueHeap()
+        self._waiting: list[Raw] = []
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._output: dict[str, list[ProducedRecord]] = {}
+        self._wall_clock_moved = False
+        self._records_in = 0
+
+    # topics
+
+    def input_topic(self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json) -> InputTopic:
+        """Return a handle that pipes records into a topic."""
+        self._lanes.check_topic(name)
+        return InputTopic(name, key, value, self.pipe_raw, self._clock.now_ms)
+
+    def output_topic(self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json) -> OutputTopic:
+        """Return a handle that reads what was written to a topic."""
+        return OutputTopic(name, key, value, lambda topic: self._output.get(topic, []))
+
+    def topics(self) -> set[str]:
+        """Return the names of all topics written so far, internal ones too."""
+        return set(self._output)
+
+    def pipe_raw(self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        """Send one record as bytes."""
+        self._lanes.check_topic(topic)
+        if not 0 <= partition < self._partitions:
+            raise ConfigError(f"partition {partition} of {topic}: the driver has partitions={self._partitions}")
+        self._records_in += 1
+        raw = self._numbered(topic, partition, key, value, timestamp, headers)
+        if not self.auto_commit:
+            self._waiting.append(raw)
+            return
+        if self._lanes.source_of(topic) is not None:
+            self._enqueue(raw)
+            self._complete_work()
+        if topic in self._lanes.globals.topics:
+            self._lanes.globals.apply(raw)
+
+    # time and barriers
+
+    def advance_wall_clock(self, ms: Any) -> None:
+        """Move wall-clock time forward (milliseconds or timedelta) and run the wall-clock punctuators that are due."""
+        self._clock.advance(millis(ms, "the advance", least=0))
+        if not self.auto_commit:
+            self._wall_clock_moved = True
+            return
+        self._lanes.punctuate_wall_clock()
+        self._barrier()
+        self._complete_work()
+
+    def commit(self) -> None:
+        """Close the epoch: run what waits, let caches forward, write state and changelogs, show the output."""
+        if self.auto_commit:
+            self._barrier()
+            self._complete_work()
+            return
+        while self._waiting or self._wall_clock_moved:
+            self._run_epoch()
+
+    # reading state
+
+    def store(self, name: str) -> Any:
+        """Return a read-only view of a store at the last barrier, with plain values, over all shards."""
+        if name in self._lanes.globals.stores:
+            return merged_view(self._lanes.topology.stores[name], [self._lanes.globals.stores[name]])
+        if name not in self._lanes.topology.stores:
+            raise StoreError(f"there is no store {name!r}{nearest(name, self._lanes.topology.stores)}")
+        return merged_view(self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks])
+
+    def metrics(self) -> dict[str, Any]:
+        """Return counters: records in and out, and the dropped ones by reason and by (node, reason)."""
+        dropped = self._lanes.all_dropped()
+        reasons: dict[str, int] = {}
+        for (_, reason), count in dropped.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+        return {
+            "records_in": self._records_in,
+            "records_out": {topic: len(records) for topic, records in self._output.items()},
+            "dropped_records": sum(dropped.values()),
+            "dropped_by_reason": reasons,
+            "dropped_by_node": dropped,
+        }
+
+    def all_output(self) -> dict[str, list[tuple[bytes | None, bytes | None, int, Headers]]]:
+        """Return every record written since the start, by topic, as bytes; internal topics under their full names."""
+        return {topic: [record[:4] for record in records] for topic, records in self._output.items()}
+
+    def store_contents(self, name: str) -> list[Any] | None:
+        """Return the rows of a store as plain tuples, in any order."""
+        changelog = self._output.get(f"{self._lanes.application_id}-{name}-changelog", [])
+        return store_contents(self._lanes, name, [(record.key, record.timestamp) for record in changelog])
+
+    def close(self) -> None:
+        """Close the user's processors and let go of the state."""
+        self._lanes.close()
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # record by record, as Kafka's driver
+
+    def _complete_work(self) -> None:
+        self._publish(self._lanes.take_rows())
+        while self._heap:
+            queue = self._heap.poll()
+            record = queue.poll()
+            if queue.head is not None:
+                self._heap.offer(queue)
+            self._lanes.process(record)
+            self._barrier()
+
+    def _barrier(self) -> None:
+        self._lanes.flush()
+        self._write_changelogs()
+        self._publish(self._lanes.take_rows())
+
+    def _enqueue(self, raw: Raw) -> None:
+        source = self._lanes.source_of(raw.topic)
+        assert source is not None
+        place = (raw.topic, raw.partition)
+        if place not in self._queues:
+            self._queues[place] = RecordQueue(lambda r, partition_time: self._lanes.read(source, r, partition_time))
+        if self._queues[place].add(raw):
+            self._heap.offer(self._queues[place])
+
+    def _publish(self, rows: list[Row]) -> None:
+        """Show the rows, and feed back those whose topic some source or global table reads."""
+        for row in rows:
+            raw = self._written(row)
+            if self._lanes.source_of(raw.topic) is not None:
+                self._enqueue(raw)
+            if raw.topic in self._lanes.globals.topics:
+                self._lanes.globals.apply(raw)
+
+    # an open epoch, level by level, as the engine
+
+    def _run_epoch(self) -> None:
+        arrived, self._waiting = self._waiting, []
+        if self._wall_clock_moved:
+            self._wall_clock_moved = False
+            self._lanes.punctuate_wall_clock()
+        by_level: dict[int, list[tuple[Any, Decoded]]] = {}
+        for raw in arrived:
+            if raw.topic in self._lanes.globals.topics:
+                self._lanes.globals.apply(raw)
+        for raw in arrived:
+            self._admit(raw, (), by_level)
+        for level in range(max(self._lanes.levels.values(), default=0) + 1):
+            for place, record in sorted(by_level.pop(level, ()), key=lambda entry: entry[0]):
+                self._lanes.process(record)
+                self._pass_on(self._lanes.take_rows(), place[-1], by_level)
+            self._lanes.flush()
+            self._pass_on(self._lanes.take_rows(), (), by_level)
+        self._write_changelogs()
+
+    def _admit(self, raw: Raw, sub: tuple[int, ...], by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
+        source = self._lanes.source_of(raw.topic)
+        if source is None:
+            return
+        reached = self._lanes.reached(raw)
+        record = self._lanes.read(source, raw, reached)
+        if record is not None:
+            origin = record.origin
+            place = (origin.reached, origin.topic, origin.partition, origin.offset, sub)
+            by_level.setdefault(self._lanes.levels[source], []).append((place, record))
+
+    def _pass_on(self, rows: list[Row], sub: tuple[int, ...], by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
+        """Give internal rows to their level, in order of their source record; a topic that is read again waits for the next epoch."""
+        for index, row in enumerate(rows):
+            raw = self._written(row)
+            if row.internal:
+                self._admit(raw, (*sub, index), by_level)
+            elif self._lanes.source_of(raw.topic) is not None or raw.topic in self._lanes.globals.topics:
+                self._waiting.append(raw)
+
+    # writing
+
+    def _written(self, row: Row) -> Raw:
+        topic = self._lanes.full_name(row.topic) if row.internal else row.topic
+        partition = row.partition
+        if partition is None:
+            partition = 0 if row.key is None or self._partitions == 1 else partition_for(row.key, self._partitions)
+        self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, row.headers, partition))
+        raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, row.headers)
+        return raw._replace(origin=row.origin) if row.internal else raw
+
+    def _write_changelogs(self) -> None:
+        for row in self._lanes.commit():
+            topic = f"{self._lanes.application_id}-{row.store}-changelog"
+            self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, row.headers, row.shard))
+
+    def _numbered(self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> Raw:
+        offset = self._offsets.get((topic, partition), 0)
+        self._offsets[topic, partition] = offset + 1
+        return Raw(topic, partition, offset, key, value, timestamp, headers)
+
+
+def _at_least_one(number: int, name: str) -> int:
+    if number < 1:
+        raise TopologyError(f"{name} must be at least 1, but is {number}")
+    return number

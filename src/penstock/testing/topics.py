@@ -1,0 +1,98 @@
+"""The two ends of a test: typed handles on input and output topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from penstock.durations import millis
+from penstock.record import Headers, Record
+from penstock.serde import Serde
+
+
+class ProducedRecord(NamedTuple):
+    """A record that was written to a topic, as bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+    partition: int
+
+
+class InputTopic:
+    """Pipes typed records into a topic. Without a timestamp a record gets the driver's wall-clock time."""
+
+    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], pipe: Callable[..., None], now: Callable[[], int]) -> None:
+        self.name = name
+        self._key = key
+        self._value = value
+        self._pipe = pipe
+        self._now = now
+
+    def pipe(
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        partition: int = 0,
+    ) -> None:
+        """Send one record."""
+        key_bytes = None if key is None else self._key.serialize(key)
+        value_bytes = None if value is None else self._value.serialize(value)
+        at = self._now() if timestamp is None else timestamp
+        self._pipe(self.name, partition, key_bytes, value_bytes, at, tuple(headers))
+
+    def pipe_all(self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: Any = 0, partition: int = 0) -> None:
+        """Send (key, value) pairs, the first at ``start``, each ``step`` later than the one before."""
+        at = self._now() if start is None else start
+        for key, value in pairs:
+            self.pipe(key, value, at, partition=partition)
+            at += millis(step, "step")
+
+
+class OutputTopic:
+    """Reads typed records from a topic, each one once, in the order they were written."""
+
+    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], records: Callable[[str], list[ProducedRecord]]) -> None:
+        self.name = name
+        self._key = key
+        self._value = value
+        self._records = records
+        self._position = 0
+
+    def read(self) -> Record[Any, Any] | None:
+        """Return the next record, or None if there is none yet."""
+        records = self._records(self.name)
+        if self._position >= len(records):
+            return None
+        produced = records[self._position]
+        self._position += 1
+        key = None if produced.key is None else self._key.deserialize(produced.key)
+        value = None if produced.value is None else self._value.deserialize(produced.value)
+        return Record(key, value, produced.timestamp, produced.headers)
+
+    def read_all(self) -> list[Record[Any, Any]]:
+        """Return all records not read yet."""
+        records = []
+        while (record := self.read()) is not None:
+            records.append(record)
+        return records
+
+    def read_values(self) -> list[Any]:
+        """Return the values of all records not read yet."""
+        return [record.value for record in self.read_all()]
+
+    def read_table(self) -> dict[Any, Any]:
+        """Return the records not read yet as a table: the last value of each key, without the deleted ones."""
+        table: dict[Any, Any] = {}
+        for record in self.read_all():
+            table[record.key] = record.value
+        return {key: value for key, value in table.items() if value is not None}
+
+    def __len__(self) -> int:
+        return len(self._records(self.name)) - self._position
+
+    def __bool__(self) -> bool:
+        return True
