@@ -1,4 +1,4 @@
-"""Conformance: the JVM with the real Kafka Streams is started once per process; without it these tests fail, never skip."""
+"""Conformance: one JVM with the real Kafka Streams per process; without it these tests fail, they never skip."""
 
 import sys
 from pathlib import Path

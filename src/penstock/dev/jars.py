@@ -7,8 +7,8 @@ proxy settings, and `PENSTOCK_IVY_SETTINGS` may name an `ivysettings.xml` for a 
     resolve(["org.apache.kafka:kafka-streams:4.3.1"])  ->  [Path(".../kafka-streams-4.3.1.jar"), ...]
 
 A coordinate is `organisation:name:version`; with `@jar` after it, that one jar is taken without its dependencies.
-The folder of a set of coordinates is `<cache>/jars/<digest of the set>`. It appears by a rename of a finished folder, so it
-is complete if it exists; a lock beside it lets one process of many download and the others wait for it.
+The folder of a set of coordinates is `<cache>/jars/<digest of the set>`. It appears by a rename of a finished folder,
+so it is complete if it exists; a lock beside it lets one process of many download and the others wait for it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def _ivy_file(coordinates: list[str]) -> str:
 def _dependency(coordinate: str) -> str:
     match = re.fullmatch(r"([^:@]+):([^:@]+):([^:@]+)(@jar)?", coordinate)
     if match is None:
-        raise ValueError(f"not a coordinate: {coordinate!r}. Write organisation:name:version, with @jar for one jar alone")
+        raise ValueError(
+            f"not a coordinate: {coordinate!r}. Write organisation:name:version, with @jar for one jar alone"
+        )
     organisation, name, revision, alone = match.groups()
     conf, transitive = ("default->master(*)", "false") if alone else ("default->runtime(*),master(*)", "true")
     return (

@@ -1,11 +1,11 @@
 """Values, functions and serdes between Python and Java.
 
-Java holds real Java types, so that Kafka's own serdes and formats are what is compared with: str is String, int is Long,
-float is Double, bytes is byte[], bool is Boolean, UUID is UUID, Windowed is Windowed. A Python value of any other type
-travels through Java untouched behind a proxy, for serdes written in Python.
+Java holds real Java types, so that Kafka's own serdes and formats are what is compared with: str is String, int is
+Long, float is Double, bytes is byte[], bool is Boolean, UUID is UUID, Windowed is Windowed. A Python value of any other
+type travels through Java untouched behind a proxy, for serdes written in Python.
 
-On the Java side an int is always a Long and a float always a Double, whichever serde is in force: `int32` and `float32` are
-Kafka's serdes behind a step that narrows and widens. So a lambda's result needs no type to be told.
+On the Java side an int is always a Long and a float always a Double, whichever serde is in force: `int32` and
+`float32` are Kafka's serdes behind a step that narrows and widens. So a lambda's result needs no type to be told.
 """
 
 import inspect
@@ -24,7 +24,7 @@ _LONG_MAX = 2**63 - 1
 
 
 class OracleError(Exception):
-    """Kafka Streams raised. `java` is the class name of the innermost Java exception; the cause is the Python one, if any."""
+    """Kafka Streams raised; `java` names the innermost Java exception, the cause is the Python one if there is one."""
 
     def __init__(self, message: str, java: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ _raised: list[BaseException] = []
 
 @contextmanager
 def java_errors() -> Iterator[None]:
-    """Java exceptions leave this block as OracleError; if a Python function raised first, that exception is the cause."""
+    """Java exceptions leave this block as OracleError; if a Python function raised first, that is the cause."""
     try:
         yield
     except jpype.JException as error:
@@ -195,7 +195,9 @@ def from_record(java: Any) -> Record[Any, Any]:
 
 def to_record(record: Record[Any, Any]) -> Any:
     """A record of ours as Java's."""
-    return J.Record(to_java(record.key), to_java(record.value), jpype.JLong(record.timestamp), to_headers(record.headers))
+    return J.Record(
+        to_java(record.key), to_java(record.value), jpype.JLong(record.timestamp), to_headers(record.headers)
+    )
 
 
 def duration(milliseconds: int) -> Any:
@@ -255,6 +257,23 @@ def to_serde(serde: Any) -> Any:
     if id(serde) not in _serdes:
         _serdes[id(serde)] = (serde, _make_serde(serde))
     return _serdes[id(serde)][1]
+
+
+def serialize(serde: Any, topic: str, value: Any) -> bytes | None:
+    """The bytes that Kafka makes of a Python value."""
+    return to_python(_invoke("Serializer", "serialize", to_serde(serde).serializer(), topic, to_java(value)))
+
+
+def deserialize(serde: Any, topic: str, data: bytes | None) -> Any:
+    """The Python value of bytes that Kafka reads."""
+    return to_python(_invoke("Deserializer", "deserialize", to_serde(serde).deserializer(), topic, to_java(data)))
+
+
+def _invoke(interface: str, name: str, target: Any, topic: str, value: Any) -> Any:
+    """Call through Java: a serializer that is a Python proxy shows its methods to Java only."""
+    kind = getattr(J, interface).class_
+    argument = J.Object.class_ if interface == "Serializer" else jpype.JArray(jpype.JByte).class_
+    return kind.getMethod(name, J.String.class_, argument).invoke(target, J.String(topic), value)
 
 
 def _make_serde(serde: Any) -> Any:

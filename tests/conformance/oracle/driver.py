@@ -1,6 +1,6 @@
 """Kafka's TopologyTestDriver behind Penstock's test driver.
 
-Records enter as bytes by the driver's own `pipeRecord`, and everything it produced, to any topic, is drained after each step.
+Records enter as bytes by the driver's own `pipeRecord`; what it produced, to any topic, is drained after each step.
 Both are private in Java and are reached by reflection: the public way costs twice the calls and hides changelog topics.
 
 Speed on two cores shared with others (JIT warm): see `tests/conformance/oracle/__init__.py`.
@@ -15,7 +15,7 @@ import jpype
 from penstock.record import Record
 from penstock.serde import Serdes
 
-from .convert import duration, from_headers, java_errors, to_headers, to_java, to_python, to_serde
+from .convert import deserialize, duration, from_headers, java_errors, serialize, to_headers, to_java, to_python
 from .dsl import StreamsBuilder
 from .jvm import J, scratch
 from .papi import KeyValue, Session, Versioned, Window, wrap_store
@@ -43,13 +43,15 @@ _CONFIG = {
     ),
 }
 
-RawRecord = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+RawRecord = tuple[bytes | None, bytes | None, int | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class TopologyTestDriver:
     """Runs a topology on the real Kafka Streams. `in_memory=True` keeps the DSL's stores in memory (faster to open)."""
 
-    def __init__(self, topology: Any, *, config: dict[str, Any] | None = None, start: int = 0, in_memory: bool = False) -> None:
+    def __init__(
+        self, topology: Any, *, config: dict[str, Any] | None = None, start: int = 0, in_memory: bool = False
+    ) -> None:
         self.topology = topology.build() if isinstance(topology, StreamsBuilder) else topology
         self._folder = scratch()
         self._now = start
@@ -61,7 +63,9 @@ class TopologyTestDriver:
         self._pipe, produced = _reflection()
         self._produced = produced.get(self._java)
 
-    def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Iterable[Any] = ()) -> None:
+    def pipe(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Iterable[Any] = ()
+    ) -> None:
         """Send one record of raw bytes into the topology and run it to rest."""
         args = (self._java, J.String(topic), J.Long(timestamp), to_java(key), to_java(value), to_headers(headers))
         with java_errors():
@@ -87,13 +91,13 @@ class TopologyTestDriver:
                     (
                         None if key is None else bytes(key),
                         None if value is None else bytes(value),
-                        int(record.timestamp()),
+                        None if (timestamp := record.timestamp()) is None else int(timestamp),
                         from_headers(record.headers()),
                     )
                 )
 
     def all_output(self) -> dict[str, list[RawRecord]]:
-        """Everything produced so far, by topic, changelog and repartition topics too: (key, value, timestamp, headers)."""
+        """Everything produced so far by topic, internal ones too: (key, value, timestamp, headers)."""
         return {topic: list(records) for topic, records in self._output.items()}
 
     def topics(self) -> list[str]:
@@ -143,7 +147,7 @@ class TopologyTestDriver:
             typed = to_python(_key_serde(store._java).deserializer().deserialize("", to_java(key)))
             for version in (store.get(typed), store.get(typed, timestamp)):
                 if version is not None:
-                    found.add((typed, version.value, version.timestamp, version.valid_to))
+                    found.add((typed, version.value, version.timestamp))
         return found
 
     def _sessions(self, store: Session) -> Iterable[tuple[Any, ...]]:
@@ -227,13 +231,12 @@ class InputTopic:
 
     def __init__(self, driver: TopologyTestDriver, name: str, key: Any, value: Any) -> None:
         self._driver, self._name = driver, name
-        self._key, self._value = to_serde(key).serializer(), to_serde(value).serializer()
+        self._key, self._value = key, value
 
     def pipe(self, key: Any = None, value: Any = None, timestamp: int | None = None, headers: Iterable[Any] = (),
              partition: int = 0) -> None:  # fmt: skip
         when = self._driver._now if timestamp is None else timestamp
-        raw_key = to_python(self._key.serialize(self._name, to_java(key)))
-        raw_value = to_python(self._value.serialize(self._name, to_java(value)))
+        raw_key, raw_value = serialize(self._key, self._name, key), serialize(self._value, self._name, value)
         self._driver.pipe(self._name, raw_key, raw_value, when, headers)
 
     def pipe_all(self, pairs: Iterable[tuple[Any, Any]], start: int = 0, step: int = 0) -> None:
@@ -246,7 +249,7 @@ class OutputTopic:
 
     def __init__(self, driver: TopologyTestDriver, name: str, key: Any, value: Any) -> None:
         self._driver, self._name = driver, name
-        self._key, self._value = to_serde(key).deserializer(), to_serde(value).deserializer()
+        self._key, self._value = key, value
 
     def read(self) -> Record[Any, Any] | None:
         at = self._driver._read.get(self._name, 0)
@@ -255,10 +258,8 @@ class OutputTopic:
             return None
         self._driver._read[self._name] = at + 1
         key, value, timestamp, headers = records[at]
-        return Record(self._typed(self._key, key), self._typed(self._value, value), timestamp, headers)
-
-    def _typed(self, deserializer: Any, data: bytes | None) -> Any:
-        return None if data is None else to_python(deserializer.deserialize(self._name, to_java(data)))
+        typed = deserialize(self._key, self._name, key), deserialize(self._value, self._name, value)
+        return Record(*typed, timestamp, headers)
 
     def read_all(self) -> list[Record[Any, Any]]:
         return list(iter(self.read, None))

@@ -144,6 +144,18 @@ class _Handle:
     def __init__(self, java: Any) -> None:
         self.java = java
 
+    def _key(self, given: Any) -> Any:
+        """The Java serde of the key: given, else that of the stream, which Kafka forgets once a `Grouped` is passed."""
+        return self._inherited("keySerde") if given is None else to_serde(given)
+
+    def _value(self, given: Any) -> Any:
+        return self._inherited("valueSerde") if given is None else to_serde(given)
+
+    def _inherited(self, field: str) -> Any:
+        found = J["org.apache.kafka.streams.kstream.internals.AbstractStream"].class_.getDeclaredField(field)
+        found.setAccessible(True)
+        return found.get(self.java)
+
 
 class GlobalKTable(_Handle):
     """Kafka's GlobalKTable behind ours."""
@@ -201,7 +213,9 @@ class KStream(_Handle):
         spec = spec if partitioner is None else spec.withStreamPartitioner(options.partitioner(partitioner))
         return KStream(self.java.repartition(spec if name is None else spec.withName(name)))
 
-    def to(self, topic: Any, *, key: Any = None, value: Any = None, partitioner: Any = None, name: str | None = None) -> None:
+    def to(
+        self, topic: Any, *, key: Any = None, value: Any = None, partitioner: Any = None, name: str | None = None
+    ) -> None:
         destination = options.topic_extractor(topic) if callable(topic) else J.String(topic)
         self.java.to(destination, options.produced(key, value, partitioner, name))
 
@@ -209,10 +223,11 @@ class KStream(_Handle):
         return KTable(self.java.toTable(*_table_options(store, name, key, value)))
 
     def group_by_key(self, *, key: Any = None, value: Any = None, name: str | None = None) -> "KGroupedStream":
-        return KGroupedStream(self.java.groupByKey(grouped(key, value, name)))
+        return KGroupedStream(self.java.groupByKey(grouped(self._key(key), self._value(value), name)))
 
     def group_by(self, f: Any, *, key: Any = None, value: Any = None, name: str | None = None) -> "KGroupedStream":
-        return KGroupedStream(self.java.groupBy(function("KeyValueMapper", f), grouped(key, value, name)))
+        how = grouped(to_serde(key), self._value(value), name)
+        return KGroupedStream(self.java.groupBy(function("KeyValueMapper", f), how))
 
     def join(self, other: Any, joiner: Any, **how: Any) -> "KStream":
         return self._join("join", other, joiner, **how)
@@ -229,7 +244,7 @@ class KStream(_Handle):
         call = getattr(self.java, method)
         combine = _joiner(joiner, with_key)
         if isinstance(other, KStream):
-            how = options.stream_joined(key, value, other_value, store, name)
+            how = options.stream_joined(self._key(key), self._value(value), other._value(other_value), store, name)
             return KStream(call(other.java, combine, options.join_windows(window), how))
         if isinstance(other, GlobalKTable):
             return KStream(call(other.java, function("KeyValueMapper", select), combine, *named(name)))
@@ -301,7 +316,7 @@ class KTable(_Handle):
 
     def group_by(self, f: Any, *, key: Any = None, value: Any = None, name: str | None = None) -> "KGroupedTable":
         mapper = function("KeyValueMapper", f, result=to_key_value)
-        return KGroupedTable(self.java.groupBy(mapper, grouped(key, value, name)))
+        return KGroupedTable(self.java.groupBy(mapper, grouped(to_serde(key), to_serde(value), name)))
 
     def join(self, other: "KTable", joiner: Any, **how: Any) -> "KTable":
         return self._join("join", other, joiner, **how)
@@ -330,7 +345,9 @@ class KGroupedStream(_Handle):
     def count(self, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
         return KTable(self.java.count(*_aggregation(store, name, key, value)))
 
-    def reduce(self, f: Any, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
+    def reduce(
+        self, f: Any, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None
+    ) -> KTable:
         return KTable(self.java.reduce(function("Reducer", f), *_aggregation(store, name, key, value)))
 
     def aggregate(self, init: Any, f: Any, *, store: Any = None, name: str | None = None, key: Any = None,
@@ -351,7 +368,9 @@ class WindowedKStream(_Handle):
     def count(self, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
         return KTable(self.java.count(*_aggregation(store, name, key, value)))
 
-    def reduce(self, f: Any, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
+    def reduce(
+        self, f: Any, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None
+    ) -> KTable:
         return KTable(self.java.reduce(function("Reducer", f), *_aggregation(store, name, key, value)))
 
     def aggregate(self, init: Any, f: Any, merger: Any = None, *, store: Any = None, name: str | None = None,

@@ -1,6 +1,6 @@
 """One JVM in the test process, with the real Kafka Streams on its class path.
 
-`start()` is idempotent and takes about half a second; it fails loudly (never skips) when Java or the jars cannot be had.
+`start()` is idempotent and takes about half a second; without Java or the jars it raises, and says what to do.
 `J` finds a Java class by its simple name: `J.KeyValue`, `J.Stores`, `J["java.util.ArrayList"]`.
 """
 
@@ -21,9 +21,6 @@ COORDINATES = [
     "org.slf4j:slf4j-nop:1.7.36@jar",  # the logging that logs nothing
 ]
 _PACKAGES = (
-    "java.lang",
-    "java.time",
-    "java.util",
     "org.apache.kafka.streams",
     "org.apache.kafka.streams.kstream",
     "org.apache.kafka.streams.kstream.internals",
@@ -33,6 +30,9 @@ _PACKAGES = (
     "org.apache.kafka.streams.test",
     "org.apache.kafka.common.serialization",
     "org.apache.kafka.common.header.internals",
+    "java.lang",  # last: Java has a Record of its own
+    "java.time",
+    "java.util",
 )
 
 

@@ -87,14 +87,16 @@ def suppressed(spec: Any, name: str | None = None) -> Any:
     """Suppressed; one without a wait time is until the window closes."""
     buffer = _buffer(spec.buffer)
     wait = getattr(spec, "wait", None)
-    result = J.Suppressed.untilWindowCloses(buffer) if wait is None else J.Suppressed.untilTimeLimit(duration(wait), buffer)
+    result = (
+        J.Suppressed.untilWindowCloses(buffer) if wait is None else J.Suppressed.untilTimeLimit(duration(wait), buffer)
+    )
     name = name or getattr(spec, "name", None)
     return result.withName(name) if isinstance(name, str) else result
 
 
 def _buffer(spec: Any) -> Any:
     config = J["org.apache.kafka.streams.kstream.Suppressed$BufferConfig"]
-    records, size = getattr(spec, "records", None), getattr(spec, "bytes", None)
+    records, size = _limit(spec, "records"), _limit(spec, "bytes")
     if records is None and size is None:
         result = config.unbounded()
     elif records is None:
@@ -102,9 +104,15 @@ def _buffer(spec: Any) -> Any:
     else:
         result = config.maxRecords(records)
         result = result if size is None else result.withMaxBytes(size)
-    if getattr(spec, "shut_down", False):
+    if (records is not None or size is not None) and "shut_down" in _word(getattr(spec, "when_full", "")):
         result = result.shutDownWhenFull()
     return result if getattr(spec, "logged", True) else result.withLoggingDisabled()
+
+
+def _limit(spec: Any, what: str) -> int | None:
+    """A limit of a buffer; the factories have the same names as the attributes would, so functions are no limits."""
+    found = [getattr(spec, name, None) for name in (f"max_{what}", f"{what}_limit", what)]
+    return next((limit for limit in found if isinstance(limit, int)), None)
 
 
 # --- configuration of nodes -----------------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def timestamp_extractor(extractor: Callable[..., int]) -> Any:
 
 
 def partitioner(choose: Callable[..., Any]) -> Any:
-    """A callable `f(topic, key, value, partitions)` or `f(key, value, partitions)` that gives None, a number or numbers."""
+    """A callable `f([topic,] key, value, partitions)` that gives None, a number or numbers."""
     with_topic = arity(choose) >= 4
 
     def partitions(topic: Any, key: Any, value: Any, count: Any) -> Any:
@@ -194,8 +202,8 @@ def produced(key: Any, value: Any, partition: Any, name: str | None) -> Any:
 
 
 def grouped(key: Any, value: Any, name: str | None) -> Any:
-    """Grouped."""
-    result = J.Grouped.with_(to_serde(key), to_serde(value))
+    """Grouped, of Java serdes."""
+    result = J.Grouped.with_(key, value)
     return result if name is None else result.withName(name)
 
 
@@ -288,8 +296,8 @@ def store_builder(spec: Any) -> Any:
 
 
 def stream_joined(key: Any, value: Any, other_value: Any, store: Any, name: str | None) -> Any:
-    """StreamJoined; `store` names the two stores, or is a window spec whose options (memory, logging) they take."""
-    result = J.StreamJoined.with_(to_serde(key), to_serde(value), to_serde(other_value))
+    """StreamJoined, of Java serdes; `store` names the stores, or is a window spec whose options they take."""
+    result = J.StreamJoined.with_(key, value, other_value)
     if name is not None:
         result = result.withName(name)
     if store is None:

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.durations import millis
 from penstock.record import Record, RecordMetadata, Windowed
 
-from .convert import duration, from_record, proxy, to_java, to_key_value, to_list, to_python, to_record
+from .convert import duration, from_record, proxy, to_java, to_key_value, to_list, to_python, to_record, to_serde
 from .jvm import J
 from .options import punctuation_type, store_builder
 
@@ -103,7 +103,7 @@ class Context:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         found = self._java.recordMetadata()
-        if not found.isPresent():
+        if not found.isPresent() or found.get().topic() is None:  # in punctuations Java's is there, but empty
             return None
         metadata = found.get()
         return RecordMetadata(str(metadata.topic()), int(metadata.partition()), int(metadata.offset()))
@@ -124,13 +124,26 @@ class Context:
 # --- stores ---------------------------------------------------------------------------------------------------------
 
 
-def _rows(iterator: Any) -> Iterator[tuple[Any, Any]]:
-    """All rows of a Java iterator, read at once so that it is closed."""
-    try:
-        rows = [to_python(iterator.next()) for _ in iter(iterator.hasNext, False)]
-    finally:
-        iterator.close()
-    return iter(rows)
+class Rows(Iterator[tuple[Any, Any]]):
+    """All rows of a Java iterator, read at once so that it is closed; usable in a `with` block, as Penstock's."""
+
+    def __init__(self, java: Any) -> None:
+        try:
+            self._rows = iter([to_python(java.next()) for _ in iter(java.hasNext, False)])
+        finally:
+            java.close()
+
+    def __next__(self) -> tuple[Any, Any]:
+        return next(self._rows)
+
+    def close(self) -> None:
+        self._rows = iter(())
+
+    def __enter__(self) -> "Rows":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class KeyValue:
@@ -155,23 +168,21 @@ class KeyValue:
     def delete(self, key: Any) -> Any:
         return to_python(self._java.delete(to_java(key)))
 
-    def range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.range(to_java(lower), to_java(upper)))
+    def range(self, lower: Any = None, upper: Any = None) -> Rows:
+        return Rows(self._java.range(to_java(lower), to_java(upper)))
 
-    def reverse_range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.reverseRange(to_java(lower), to_java(upper)))
+    def reverse_range(self, lower: Any = None, upper: Any = None) -> Rows:
+        return Rows(self._java.reverseRange(to_java(lower), to_java(upper)))
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.all())
+    def all(self) -> Rows:
+        return Rows(self._java.all())
 
-    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.reverseAll())
+    def reverse_all(self) -> Rows:
+        return Rows(self._java.reverseAll())
 
-    def prefix_scan(self, prefix: Any, serde: Any = None) -> Iterator[tuple[Any, Any]]:
-        from .convert import to_serde
-
+    def prefix_scan(self, prefix: Any, serde: Any = None) -> Rows:
         java_serde = to_serde(serde) if serde else J["org.apache.kafka.common.serialization.Serdes"].String()
-        return _rows(self._java.prefixScan(to_java(prefix), java_serde.serializer()))
+        return Rows(self._java.prefixScan(to_java(prefix), java_serde.serializer()))
 
     def approximate_num_entries(self) -> int:
         return int(self._java.approximateNumEntries())
@@ -221,25 +232,25 @@ class Window:
             return to_python(self._java.fetch(to_java(args[0]), args[1]))
         return self._fetch(self._java.fetch, args)
 
-    def backward_fetch(self, *args: Any) -> Iterator[tuple[Any, Any]]:
+    def backward_fetch(self, *args: Any) -> Rows:
         return self._fetch(self._java.backwardFetch, args)
 
-    def fetch_all(self, since: int, until: int) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.fetchAll(_instant(since), _instant(until)))
+    def fetch_all(self, since: int, until: int) -> Rows:
+        return Rows(self._java.fetchAll(_instant(since), _instant(until)))
 
-    def backward_fetch_all(self, since: int, until: int) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.backwardFetchAll(_instant(since), _instant(until)))
+    def backward_fetch_all(self, since: int, until: int) -> Rows:
+        return Rows(self._java.backwardFetchAll(_instant(since), _instant(until)))
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.all())
+    def all(self) -> Rows:
+        return Rows(self._java.all())
 
-    def backward_all(self) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.backwardAll())
+    def backward_all(self) -> Rows:
+        return Rows(self._java.backwardAll())
 
     @staticmethod
-    def _fetch(method: Any, args: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+    def _fetch(method: Any, args: tuple[Any, ...]) -> Rows:
         *keys, since, until = args
-        return _rows(method(*[to_java(key) for key in keys], _instant(since), _instant(until)))
+        return Rows(method(*[to_java(key) for key in keys], _instant(since), _instant(until)))
 
 
 class Session:
@@ -255,20 +266,20 @@ class Session:
     def remove(self, session: Windowed) -> None:
         self._java.remove(_session(session))
 
-    def fetch(self, *keys: Any) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.fetch(*[to_java(key) for key in keys]))
+    def fetch(self, *keys: Any) -> Rows:
+        return Rows(self._java.fetch(*[to_java(key) for key in keys]))
 
-    def backward_fetch(self, *keys: Any) -> Iterator[tuple[Any, Any]]:
-        return _rows(self._java.backwardFetch(*[to_java(key) for key in keys]))
+    def backward_fetch(self, *keys: Any) -> Rows:
+        return Rows(self._java.backwardFetch(*[to_java(key) for key in keys]))
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         return to_python(self._java.fetchSession(to_java(key), _instant(start), _instant(end)))
 
-    def find_sessions(self, *args: Any) -> Iterator[tuple[Any, Any]]:
+    def find_sessions(self, *args: Any) -> Rows:
         """`find_sessions(key, earliest_end, latest_start)`, or with a range of keys."""
         return Window._fetch(self._java.findSessions, args)
 
-    def backward_find_sessions(self, *args: Any) -> Iterator[tuple[Any, Any]]:
+    def backward_find_sessions(self, *args: Any) -> Rows:
         return Window._fetch(self._java.backwardFindSessions, args)
 
 

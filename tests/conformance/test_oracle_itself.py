@@ -1,0 +1,439 @@
+"""The adapter is right if well-known topologies give the results that Kafka's documentation tells of."""
+
+from types import SimpleNamespace
+
+import compare
+import oracle
+import pytest
+
+from penstock.operators.emit import EmitStrategy
+from penstock.processor import FixedKeyProcessor, Processor, PunctuationType, ValueTransformer
+from penstock.record import Record, ValueAndTimestamp, VersionedRecord, Windowed
+from penstock.serde import Serde, Serdes
+from penstock.state.spec import Stores
+from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
+
+TEXT = {"key": Serdes.string, "value": Serdes.string}
+COUNT = {"key": Serdes.string, "value": Serdes.int64}
+
+
+def run(topology_fn, script, *, key=Serdes.string, value=Serdes.string, topic="out", **how):
+    """Run a script of (topic, key, value, timestamp) of strings and return what came out on one topic."""
+    builder = oracle.StreamsBuilder()
+    built = topology_fn(builder)
+    with oracle.TopologyTestDriver(built or builder, **how) as driver:
+        for step in script:
+            if step[0] == "wall_clock":
+                driver.advance_wall_clock(step[1])
+            else:
+                driver.input_topic(step[0], **TEXT).pipe(*step[1:])
+        return driver.output_topic(topic, key=key, value=value).read_all()
+
+
+def rows(records):
+    return [(record.key, record.value, record.timestamp) for record in records]
+
+
+def word_count(builder):
+    (
+        builder.stream("lines", value=Serdes.string)
+        .flat_map_values(str.split)
+        .group_by(lambda _, word: word, key=Serdes.string, value=Serdes.string)
+        .count(store="counts")
+        .to_stream()
+        .to("out", value=Serdes.int64)
+    )
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_word_count_with_its_internal_topics_and_store(in_memory):
+    builder = oracle.StreamsBuilder()
+    word_count(builder)
+    with oracle.TopologyTestDriver(builder, in_memory=in_memory) as driver:
+        driver.input_topic("lines", **TEXT).pipe(None, "all streams lead all", 7, headers=[("h", b"1")])
+        out = driver.output_topic("out", **COUNT)
+        assert out.read() == Record("all", 1, 7, [("h", b"1")])
+        assert [record.value for record in out.read_all()] == [1, 1, 2]
+        assert out.read() is None
+        assert driver.topics() == ["conformance-counts-changelog", "conformance-counts-repartition", "out"]
+        assert driver.all_output()["conformance-counts-changelog"][-1] == (b"all", b"\0\0\0\0\0\0\0\2", 7, ())
+        assert driver.stores() == ["counts"]
+        assert driver.store_contents("counts") == [("all", 2, 7), ("lead", 1, 7), ("streams", 1, 7)]
+        assert driver.store("counts").get("all") == ValueAndTimestamp(2, 7)
+
+
+def test_describe_is_kafkas_text():
+    builder = oracle.StreamsBuilder()
+    builder.stream("in", **TEXT).filter(lambda k, v: True, name="keep").to("out")
+    assert builder.build().describe() == (
+        "Topologies:\n"
+        "   Sub-topology: 0\n"
+        "    Source: KSTREAM-SOURCE-0000000000 (topics: [in])\n"
+        "      --> keep\n"
+        "    Processor: keep (stores: [])\n"
+        "      --> KSTREAM-SINK-0000000002\n"
+        "      <-- KSTREAM-SOURCE-0000000000\n"
+        "    Sink: KSTREAM-SINK-0000000002 (topic: out)\n"
+        "      <-- keep\n\n"
+    )
+
+
+def test_stateless_operators():
+    def topology(builder):
+        seen = []
+        stream = (
+            builder.stream(["in", "in2"], **TEXT).peek(lambda k, v: seen.append(k)).filter_not(lambda k, v: v == "no")
+        )
+        stream = stream.map(lambda k, v: (v, k)).map_values(lambda k, v: f"{k}{v}", with_key=True)
+        stream = stream.flat_map(lambda k, v: [(k, v), (k, None)]).select_key(lambda k, v: k.upper())
+        branches = stream.split("p-").branch(lambda k, v: v is None, "null").default("rest")
+        assert list(branches) == ["p-null", "p-rest"]
+        branches["p-rest"].merge(branches["p-null"]).to(lambda k, v: "out", **TEXT)
+
+    script = [("in", "k", "v", 1), ("in2", "k", "no", 2), ("in2", "x", "y", 3)]
+    assert rows(run(topology, script)) == [("V", "vk", 1), ("V", None, 1), ("Y", "yx", 3), ("Y", None, 3)]
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_tumbling_count_drops_late_records(in_memory):
+    def topology(builder):
+        counts = builder.stream("in", **TEXT).group_by_key().windowed_by(TimeWindows(10, grace=5)).count(store="w")
+        counts.to_stream().to("out", key=Serdes.windowed(Serdes.string, 10), value=Serdes.int64)
+
+    script = [("in", "a", "x", 1), ("in", "a", "x", 9), ("in", "a", "x", 12), ("in", "a", "x", 3), ("in", "a", "x", 15),
+              ("in", "a", "x", 4)]  # fmt: skip
+    out = run(topology, script, key=Serdes.windowed(Serdes.string, 10), value=Serdes.int64, in_memory=in_memory)
+    first, second = Windowed("a", 0, 10), Windowed("a", 10, 20)
+    assert rows(out) == [(first, 1, 1), (first, 2, 9), (second, 1, 12), (first, 3, 9), (second, 2, 15)]
+
+
+def test_windows_that_emit_when_they_close():
+    def topology(builder):
+        windows = builder.stream("in", **TEXT).group_by_key().windowed_by(TimeWindows(10))
+        sums = windows.emit(EmitStrategy.on_window_close).reduce(lambda a, b: a + b)
+        sums.to_stream(key=lambda k, v: f"{k.key}@{k.start}").to("out", **TEXT)
+
+    script = [("in", "a", "1", 1), ("in", "a", "2", 2), ("in", "a", "3", 10)]
+    assert rows(run(topology, script)) == [("a@0", "12", 2)]
+
+
+def test_sliding_and_session_aggregates():
+    def sliding(builder):
+        windows = builder.stream("in", **TEXT).group_by_key().windowed_by(SlidingWindows(10, grace=100))
+        table = windows.aggregate(lambda: "", lambda k, v, agg: agg + v, value=Serdes.string, store="sl")
+        table.to_stream(key=lambda k, v: f"{k.start}-{k.end}").to("out", **TEXT)
+
+    script = [("in", "a", "x", 20), ("in", "a", "y", 25)]
+    assert rows(run(sliding, script)) == [("10-20", "x", 20), ("21-31", "y", 25), ("15-25", "xy", 25)]
+
+    def session(builder):
+        windows = builder.stream("in", **TEXT).group_by_key().windowed_by(SessionWindows(10, grace=100))
+        table = windows.aggregate(
+            lambda: "", lambda k, v, agg: agg + v, merger=lambda k, a, b: a + b, value=Serdes.string
+        )
+        table.to_stream(key=lambda k, v: f"{k.start}-{k.end}").to("out", **TEXT)
+
+    script = [("in", "a", "x", 0), ("in", "a", "y", 18), ("in", "a", "z", 9)]
+    assert rows(run(session, script)) == [
+        ("0-0", "x", 0),
+        ("18-18", "y", 18),
+        ("0-0", None, 0),
+        ("18-18", None, 18),
+        ("0-18", "xyz", 18),
+    ]
+
+
+def test_session_store_is_listed():
+    builder = oracle.StreamsBuilder()
+    builder.stream("in", **TEXT).group_by_key().windowed_by(SessionWindows(10)).count(store="s")
+    builder.stream("in2", **TEXT).group_by_key().windowed_by(TimeWindows(10)).count(store="t")
+    with oracle.TopologyTestDriver(builder) as driver:
+        driver.input_topic("in", **TEXT).pipe_all([("a", "x"), ("a", "y")], start=5, step=4)
+        driver.input_topic("in2", **TEXT).pipe("a", "x", 12)
+        assert driver.store_contents("s") == [("a", 5, 9, 2)]
+        assert driver.store_contents("t") == [("a", 10, 1, 12)]
+
+
+def test_stream_stream_left_join_waits_for_the_window_to_close():
+    def topology(builder):
+        left, right = builder.stream("l", **TEXT), builder.stream("r", **TEXT)
+        joined = left.left_join(right, lambda k, a, b: f"{k}:{a}+{b}", window=JoinWindows(10), with_key=True,
+                                key=Serdes.string, value=Serdes.string, other_value=Serdes.string)  # fmt: skip
+        joined.to("out", **TEXT)
+
+    script = [("l", "k", "a", 0), ("r", "k", "b", 5), ("l", "k", "c", 16), ("l", "k", "d", 40)]
+    assert rows(run(topology, script)) == [("k", "k:a+b", 5), ("k", "k:c+None", 16)]
+
+
+def test_stream_joins_table_and_global_table():
+    def topology(builder):
+        table = builder.table("t", **TEXT)
+        everywhere = builder.global_table("g", **TEXT, store="g-store")
+        stream = builder.stream("in", **TEXT).join(table, lambda a, b: a + b)
+        stream.left_join(everywhere, lambda a, b: f"{a}/{b}", select=lambda k, v: v).to("out", **TEXT)
+
+    script = [("in", "k", "1", 0), ("t", "k", "2", 1), ("in", "k", "1", 2), ("g", "12", "all", 3), ("in", "k", "1", 4)]
+    assert rows(run(topology, script)) == [("k", "12/None", 2), ("k", "12/all", 4)]
+
+
+def test_table_table_outer_join():
+    def topology(builder):
+        left, right = builder.table("l", **TEXT), builder.table("r", **TEXT)
+        left.outer_join(right, lambda a, b: f"{a}+{b}", store="joined").to_stream().to("out", **TEXT)
+
+    script = [("l", "k", "a", 0), ("r", "k", "b", 9), ("l", "k", None, 3), ("r", "k", None, 10)]
+    with pytest.raises(oracle.OracleError, match="specify a value serde"):
+        run(topology, script)  # a joined value has another type: Kafka does not guess its serde
+
+    def with_serde(builder):
+        left, right = builder.table("l", **TEXT), builder.table("r", **TEXT)
+        store = Stores.key_value("joined", value=Serdes.string, cached=False)
+        left.outer_join(right, lambda a, b: f"{a}+{b}", store=store).to_stream().to("out", **TEXT)
+
+    assert rows(run(with_serde, script)) == [("k", "a+None", 0), ("k", "a+b", 9), ("k", "None+b", 9), ("k", None, 10)]
+
+
+def test_foreign_key_join_follows_both_sides():
+    def topology(builder):
+        orders, customers = builder.table("orders", **TEXT), builder.table("customers", **TEXT)
+        joined = orders.join(customers, lambda order, name: f"{order} of {name}", foreign_key=lambda order: order[:2])
+        joined.to_stream().to("out", **TEXT)
+
+    script = [("orders", "o1", "c1 x", 0), ("customers", "c1", "Ann", 1), ("customers", "c1", "Bob", 2),
+              ("orders", "o1", None, 3)]  # fmt: skip
+    assert rows(run(topology, script)) == [("o1", "c1 x of Ann", 1), ("o1", "c1 x of Bob", 2), ("o1", None, 3)]
+
+
+def test_table_group_by_subtracts_the_old_value():
+    def topology(builder):
+        grouped = builder.table("t", **TEXT).group_by(lambda k, v: (v[0], v), **TEXT)
+        table = grouped.aggregate(
+            lambda: 0, lambda k, v, n: n + int(v[1:]), lambda k, v, n: n - int(v[1:]), value=Serdes.int32
+        )
+        table.to_stream().to("out", key=Serdes.string, value=Serdes.int32)
+
+    out = run(topology, [("t", "a", "x5", 0), ("t", "b", "x2", 1), ("t", "a", "y5", 2)], value=Serdes.int32)
+    assert rows(out) == [("x", 5, 0), ("x", 7, 1), ("x", 2, 2), ("y", 5, 2)]
+
+
+def test_cogroup():
+    def topology(builder):
+        clicks, buys = (builder.stream(name, **TEXT).group_by_key() for name in ("clicks", "buys"))
+        both = clicks.cogroup(lambda k, v, agg: agg + 1).cogroup(buys, lambda k, v, agg: agg + 100)
+        both.aggregate(lambda: 0, value=Serdes.int64).to_stream().to("out", **COUNT)
+
+    script = [("clicks", "a", "", 0), ("buys", "a", "", 1), ("clicks", "a", "", 2)]
+    assert rows(run(topology, script, value=Serdes.int64)) == [("a", 1, 0), ("a", 101, 1), ("a", 102, 2)]
+
+
+def test_suppress_until_the_window_closes_and_until_a_time_limit():
+    unbounded = SimpleNamespace(max_records=None, max_bytes=None)
+
+    def final(builder):
+        counts = builder.stream("in", **TEXT).group_by_key().windowed_by(TimeWindows(10)).count()
+        final = counts.suppress(SimpleNamespace(buffer=unbounded, wait=None), name="hold")
+        final.to_stream(key=lambda k, v: k.key).to("out", **COUNT)
+
+    script = [("in", "a", "", 1), ("in", "a", "", 9), ("in", "b", "", 12)]
+    assert rows(run(final, script, value=Serdes.int64)) == [("a", 2, 9)]
+
+    def limited(builder):
+        one = SimpleNamespace(max_records=1, max_bytes=None, when_full="emit_early")
+        builder.table("in", **TEXT).suppress(SimpleNamespace(buffer=one, wait=100)).to_stream().to("out", **TEXT)
+
+    assert rows(run(limited, [("in", "a", "1", 0), ("in", "a", "2", 1), ("in", "b", "3", 2)])) == [("a", "2", 1)]
+
+
+class Counter(Processor):
+    """Counts values per key, tells at every second of wall clock and, downstream, at every 10 ms of stream time."""
+
+    def init(self, context):
+        self.context, self.store = context, context.store("n")
+        context.schedule(1000, PunctuationType.WALL_CLOCK_TIME, self.tell)
+        self.handle = context.schedule(10, PunctuationType.STREAM_TIME, self.tell_once)
+
+    def process(self, record):
+        self.store.merge(record.key, 1, lambda old, new: old + new)
+        meta = self.context.record_metadata
+        self.context.forward(record.with_value(f"{meta.topic}-{meta.partition}@{meta.offset}"), "changed")
+
+    def tell(self, timestamp):
+        assert self.context.record_metadata is None
+        for key, count in self.store.all():
+            self.context.forward(Record(key, f"wall {count}", timestamp), "changed")
+
+    def tell_once(self, timestamp):
+        self.context.forward(Record("stream", str(self.context.stream_time), timestamp, [("h", b"")]))
+        self.handle.cancel()
+
+
+class Shout(Processor):
+    def process(self, record):
+        self.context.forward(record.with_value(record.value + "!"))
+
+
+def test_processors_with_a_store_and_punctuators():
+    def topology(builder):
+        topology = compare.topology_class(builder)()
+        topology.add_source("src", "in", **TEXT)
+        topology.add_processor("count", Counter, "src").add_processor("changed", Shout, "count")
+        topology.add_state_store(Stores.key_value("n", **COUNT), "count")
+        return topology.add_sink("sink", "out", "changed", **TEXT)
+
+    script = [
+        ("in", "a", "x", 0),
+        ("in", "a", "x", 5),
+        ("wall_clock", 1000),
+        ("in", "b", "x", 30),
+        ("in", "b", "x", 60),
+    ]
+    assert [(r.key, r.value, r.timestamp) for r in run(topology, script)] == [
+        ("a", "in-0@0!", 0),
+        ("stream", "0!", 0),
+        ("a", "in-0@1!", 5),
+        ("a", "wall 2!", 1000),
+        ("b", "in-0@2!", 30),
+        ("b", "in-0@3!", 60),
+    ]
+
+
+def test_processors_inside_the_dsl():
+    class Upper(FixedKeyProcessor):
+        def init(self, context):
+            self.context, self.store = context, context.store("seen")
+
+        def process(self, record):
+            if self.store.put_if_absent(record.key, record.value) is None:
+                self.context.forward(record.with_value(record.value.upper()))
+
+    class Tail(ValueTransformer):
+        def transform(self, key, value):
+            return f"{key}~{value}"
+
+    def topology(builder):
+        builder.add_state_store(Stores.key_value("seen", **TEXT, persistent=False))
+        stream = builder.stream("in", **TEXT).process_values(Upper, stores=["seen"])
+        stream.to_table(**TEXT).transform_values(Tail).to_stream().to("out", **TEXT)
+
+    assert rows(run(topology, [("in", "k", "v", 0), ("in", "k", "w", 1)])) == [("k", "k~V", 0)]
+
+
+def test_versioned_table_is_joined_as_of_the_record():
+    def topology(builder):
+        table = builder.table("t", **TEXT, store=Stores.versioned("v", 1000))
+        builder.stream("in", **TEXT).join(table, lambda a, b: a + b).to("out", **TEXT)
+        return builder.build()
+
+    script = [("t", "k", "1", 10), ("t", "k", "2", 20), ("in", "k", "x", 15), ("in", "k", "x", 25)]
+    assert rows(run(topology, script)) == [("k", "x1", 15), ("k", "x2", 25)]
+    builder = oracle.StreamsBuilder()
+    with oracle.TopologyTestDriver(topology(builder)) as driver:
+        for step in script[:2]:
+            driver.pipe(step[0], b"k", step[2].encode(), step[3])
+        assert driver.store_contents("v") == [("k", "1", 10), ("k", "2", 20)]
+        assert driver.store("v").get("k", 12) == VersionedRecord("1", 10)
+
+
+def test_python_values_travel_through_python_serdes():
+    pairs = Serde(lambda pair: ",".join(pair).encode(), lambda data: tuple(data.decode().split(",")), name="pairs")
+
+    def topology(builder):
+        table = (
+            builder.stream("in", **TEXT)
+            .group_by_key()
+            .aggregate(lambda: ("", ""), lambda k, v, agg: (agg[1], v), value=pairs)
+        )
+        table.to_stream().to("out", value=pairs)
+
+    out = run(topology, [("in", "a", "1", 0), ("in", "a", "2", 1)], value=pairs)
+    assert [record.value for record in out] == [("", "1"), ("1", "2")]
+
+
+def test_an_exception_of_a_python_function_is_the_cause():
+    def topology(builder):
+        builder.stream("in", **TEXT).map_values(int).to("out", **COUNT)
+
+    with pytest.raises(oracle.OracleError, match="KSTREAM-MAPVALUES-0000000001") as caught:
+        run(topology, [("in", "a", "one", 0)])
+    assert isinstance(caught.value.__cause__, ValueError)
+    skipped = run(topology, [("in", "a", "one", 0), ("in", "a", "1", 1)], value=Serdes.int64,
+                  config={"on_processing_error": "skip"})  # fmt: skip
+    assert rows(skipped) == [("a", 1, 1)]
+
+
+def test_optimization_merges_repartition_topics():
+    def topology(builder, optimize):
+        stream = builder.stream("in", **TEXT).select_key(lambda k, v: v)
+        stream.group_by_key(**TEXT).count()
+        stream.group_by_key(**TEXT).reduce(lambda a, b: b)
+        return builder.build(optimize=optimize).describe().count("-repartition)\n")
+
+    assert topology(oracle.StreamsBuilder(), ()) == 2
+    assert topology(oracle.StreamsBuilder(), ["merge_repartition_topics"]) == 1
+    assert topology(oracle.StreamsBuilder(), "all") == 1
+
+
+# --- the comparison -------------------------------------------------------------------------------------------------
+
+
+def lying_side(change):
+    """The oracle as the subject of a comparison, with a lie in what it tells."""
+
+    class Liar(oracle.TopologyTestDriver):
+        def all_output(self):
+            return {topic: change(topic, records) for topic, records in super().all_output().items()}
+
+    side = compare.kafka_side()
+    side.name, side.driver = "liar", lambda topology, config: Liar(topology, config=config, in_memory=True)
+    return side
+
+
+SCRIPT = [
+    ("lines", None, "a", 0),
+    ("lines", None, "b b", 1, [("h", b"1")]),
+    ("wall_clock", 10),
+    ("lines", None, "c", 2),
+]
+INPUTS = {"lines": (Serdes.string, Serdes.string)}
+
+
+def test_equal_sides_compare_equal():
+    both = compare.check(word_count, SCRIPT, inputs=INPUTS, subject=compare.kafka_side(in_memory=False))
+    assert len(both.kafka.output["out"]) == 4
+    assert both.kafka.stores["counts"] == [("a", 1, 0), ("b", 2, 1), ("c", 1, 2)]
+
+
+def test_a_difference_names_the_step_and_shows_both_records():
+    def change(topic, records):
+        return [r if r[0] != b"b" or topic != "out" else (r[0], r[1], 99, r[3]) for r in records]
+
+    with pytest.raises(AssertionError) as caught:
+        compare.check(word_count, SCRIPT, inputs=INPUTS, subject=lying_side(change))
+    text = str(caught.value)
+    assert "first at step 1 of 4: ('lines', None, 'b b', 1, [('h', b'1')])" in text
+    assert "topic 'out' differs from record 1" in text
+    assert "@99" in text
+    assert "0: ('lines', None, 'a', 0)" in text
+
+
+def test_switches_leave_topics_out():
+    def change(topic, records):
+        return [] if topic.endswith("-changelog") else records
+
+    with pytest.raises(AssertionError, match="conformance-counts-changelog"):
+        compare.check(word_count, SCRIPT, inputs=INPUTS, subject=lying_side(change))
+    compare.check(word_count, SCRIPT, inputs=INPUTS, subject=lying_side(change), changelogs=False)
+
+
+def test_a_step_that_fails_must_fail_on_both_sides():
+    def topology(builder):
+        builder.stream("lines", **TEXT).map_values(int).to("out", value=Serdes.int64)
+
+    script = [("lines", None, "1", 0), ("lines", None, "x", 1), ("lines", None, "2", 2)]
+    both = compare.check(topology, script, inputs=INPUTS, subject=lying_side(lambda topic, records: records))
+    assert both.kafka.failed == 1
+    assert len(both.kafka.output["out"]) == 1
+    side = lying_side(lambda topic, records: records)
+    side.driver = lambda topology, config: oracle.TopologyTestDriver(topology, config={"on_processing_error": "skip"})
+    with pytest.raises(AssertionError, match=r"step 1 failed: OracleError.*ValueError"):
+        compare.check(topology, script, inputs=INPUTS, subject=side)
