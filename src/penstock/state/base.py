@@ -23,7 +23,8 @@ from penstock.record import Headers, Origin
 if TYPE_CHECKING:
     from penstock.state.spec import StoreSpec
 
-#: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value before the epoch
+#: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value
+#: before the epoch
 OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 
 
@@ -63,11 +64,13 @@ class ShardState(Protocol):
         ...
 
     def batch(self) -> AbstractContextManager[None]:
-        """Make all writes and drops inside the ``with`` block one atomic step (for the memory body: one after the other)."""
+        """Make all writes and drops inside the ``with`` block one atomic step (for the memory body: one after the
+        other)."""
         ...
 
     def release(self) -> None:
-        """Let go of the read view (call it when a task ends): old pages can be reused, the next read sees the newest state."""
+        """Let go of the read view (call it when a task ends): old pages can be reused, the next read sees the newest
+        state."""
         ...
 
     def close(self) -> None:
@@ -93,8 +96,10 @@ class StoreContext(Protocol):
 class Sealed:
     """The writes of one epoch to one store.
 
-    ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time index, a
-    segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key, value, timestamp,
+    ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
+    index, a
+    segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key, value,
+    timestamp,
     headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may apply it.
     """
 
@@ -136,7 +141,8 @@ class Store(ABC):
     def flush(self) -> None:  # noqa: B027 - a store that is never cached has nothing to forward
         """Forward the rows changed in this epoch, in the order of their last write; only for cached stores.
 
-        The listener may write to this or other stores. While it runs, ``context.origin`` is that of the row's last writer.
+        The listener may write to this or other stores. While it runs, ``context.origin`` is that of the row's last
+        writer.
         """
 
     @abstractmethod

@@ -1,6 +1,8 @@
-"""Key-value stores: plain and timestamped, cached or not. Verbs are Kafka's in snake_case, plus ``compute`` and ``merge``.
+"""Key-value stores: plain and timestamped, cached or not. Verbs are Kafka's in snake_case, plus ``compute`` and
+``merge``.
 
-Everything inside is bytes: a value is serialised when it is put and decoded when it is got, so an object that the user changes
+Everything inside is bytes: a value is serialised when it is put and decoded when it is got, so an object that the
+user changes
 afterwards does not change the store. Order is that of the serialised keys, as unsigned bytes.
 """
 
@@ -175,7 +177,8 @@ class RowStore(Store):
         return self._between(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, serde: Serde[Any] | None = None) -> Rows:
-        """Iterate the rows whose serialised key begins with the serialised prefix (``serde``: the prefix's, else the key's)."""
+        """Iterate the rows whose serialised key begins with the serialised prefix (``serde``: the prefix's, else the
+        key's)."""
         if prefix is None:
             raise StoreError(f"store {self.name!r}: the prefix must not be None")
         raw = (serde or self._key).serialize(prefix)

@@ -8,7 +8,8 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
-#: rows fetched at a time while a range is iterated, so that a write in between is neither an error nor a copy of everything
+#: rows fetched at a time while a range is iterated, so that a write in between is neither an error nor a copy of
+#: everything
 CHUNK = 256
 
 

@@ -1,4 +1,5 @@
-"""The write-back map: the epoch's writes above a base map. At once the cache, the read-your-writes view and the changelog.
+"""The write-back map: the epoch's writes above a base map. At once the cache, the read-your-writes view and the
+changelog.
 
 ::
 
@@ -9,7 +10,8 @@
 Base rows are the value bytes, or, where ``stamped``, an 8-byte big-endian timestamp and then the value bytes (Kafka's
 ``ValueAndTimestampSerializer``). In the two upper layers the parts stay apart, as an `Entry`.
 
-Invariant: ``dirty`` and ``pending`` only gain keys until they are cleared; a delete is an entry without a value. The dict objects
+Invariant: ``dirty`` and ``pending`` only gain keys until they are cleared; a delete is an entry without a value. The
+dict objects
 themselves never change, so that closures may hold their bound methods.
 """
 
@@ -25,7 +27,8 @@ from sortedcontainers import SortedList
 from penstock.record import Headers, Origin
 from penstock.state.base import Sealed, ShardState
 
-#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the flush order)
+#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the
+#: flush order)
 Entry: TypeAlias = tuple[bytes | None, int, Headers, Origin, int]
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's

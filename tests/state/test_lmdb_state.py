@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.state import lmdb_format
+from penstock.state.lmdb_store import LmdbState
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "shard"
+    yield path
+    LmdbState.at(path).destroy()
+
+
+def test_rows_outlive_the_process_object(folder):
+    first = LmdbState(folder)
+    first.map("a").write([(b"k", b"v")])
+    first.close()
+    assert LmdbState(folder).map("a").get(b"k") == b"v"
+
+
+def test_one_process_opens_a_folder_once(folder):
+    state = LmdbState(folder)
+    assert LmdbState.at(folder) is state
+    with pytest.raises(StoreError, match="already open"):
+        LmdbState(folder)
+
+
+def test_the_map_grows_by_itself(folder):
+    state = LmdbState(folder, map_size=1 << 20)
+    value = os.urandom(100_000)
+    with state.batch():
+        for i in range(100):
+            state.map("a").write([(b"%03d" % i, value)])
+    assert state.map("a").count() == 100
+    assert state.map("a").get(b"099") == value
+
+
+def test_a_folder_of_an_earlier_boot_is_discarded(folder):
+    state = LmdbState(folder)
+    state.map("a").write([(b"k", b"v")])
+    state.close()
+    if lmdb_format.boot_id() is None:
+        pytest.skip("this system has no boot id")
+    (folder / "boot-id").write_text("another boot")
+    assert LmdbState(folder).map("a").get(b"k") is None
+
+
+def test_a_forked_process_must_open_the_folder_anew(folder):
+    state = LmdbState(folder)
+    state.map("a").write([(b"k", b"v")])
+    assert state.map("a").get(b"k") == b"v"
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            state.map("a").get(b"k")
+            os.write(writer, b"read")
+        except StoreError:
+            os.write(writer, b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 10) == b"refused"
+    os.close(reader)
+    os.close(writer)
+
+
+def _other_process(folder) -> None:
+    state = LmdbState(folder)
+    state.drop("old")
+    state.map("new").write([(b"k", b"new"), *((b"%06d" % i, b"x" * 1000) for i in range(3000))])
+    state.map("old").write([(b"k2", b"again")])
+    state.close()
+
+
+def test_after_release_one_sees_what_another_process_wrote_and_dropped(folder):
+    state = LmdbState(folder, map_size=1 << 20)
+    old = state.map("old")
+    old.write([(b"k", b"old")])
+    assert old.get(b"k") == b"old"
+    process = multiprocessing.get_context("spawn").Process(target=_other_process, args=(folder,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    state.release()
+    assert state.map("new").get(b"k") == b"new"
+    assert list(old.range(None, None)) == [(b"k2", b"again")]
+    old.write([(b"k3", b"ours")])
+    assert [key for key, _ in old.range(None, None)] == [b"k2", b"k3"]
+
+
+def test_a_closed_state_says_so(folder):
+    state = LmdbState(folder)
+    state.close()
+    with pytest.raises(StoreError, match="closed"):
+        state.map("a").get(b"k")
+
+
+def test_a_failed_batch_writes_nothing(folder):
+    state = LmdbState(folder)
+
+    def fail() -> None:
+        with state.batch():
+            state.map("a").write([(b"k", b"v")])
+            raise RuntimeError("planted")
+
+    with pytest.raises(RuntimeError, match="planted"):
+        fail()
+    assert state.map("a").get(b"k") is None
