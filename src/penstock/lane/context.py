@@ -70,7 +70,7 @@ class NodeContext:
 
     def on_init(self, f: Callable[[], None]) -> None:
         """Call ``f`` once all nodes are open."""
-        self._task.init_calls[self.node] = f
+        self._task.init_calls.setdefault(self.node, []).append(f)
 
     def on_close(self, f: Callable[[], None]) -> None:
         """Call ``f`` when the task closes."""

@@ -58,7 +58,7 @@ class Task:
         self.commit_requested = False
         self.global_stores = global_stores or {}
         self.views = views or self._no_views
-        self.init_calls: dict[str, Callable[[], None]] = {}
+        self.init_calls: dict[str, list[Callable[[], None]]] = {}
         self.close_calls: list[Callable[[], None]] = []
         self._punctuation = {kind: PunctuationQueue(kind) for kind in PunctuationType}
         self._partitions = partitions
@@ -69,8 +69,8 @@ class Task:
         self.entries: dict[str, Forward] = {}
         self._open_nodes()
         for name in self._order:
-            if name in self.init_calls:
-                self.init_calls[name]()
+            for initialise in self.init_calls.get(name, ()):
+                initialise()
 
     # records
 
@@ -105,7 +105,9 @@ class Task:
     def punctuate(self, punctuation: PunctuationType) -> bool:
         """Run what is due now; True if something ran."""
         if punctuation is PunctuationType.STREAM_TIME:
-            return self.stream_time >= 0 and self._punctuation[punctuation].punctuate(self.stream_time, self._run_punctuator)
+            return self.stream_time >= 0 and self._punctuation[punctuation].punctuate(
+                self.stream_time, self._run_punctuator
+            )
         return self._punctuation[punctuation].punctuate(self.clock.now_ms(), self._run_punctuator)
 
     def _run_punctuator(self, node: str, f: Callable[[int], None], timestamp: int) -> None:
@@ -142,7 +144,9 @@ class Task:
 
     # failures
 
-    def judge(self, node: str, record: Record[Any, Any] | None, timestamp: int, headers: Headers, error: Exception) -> None:
+    def judge(
+        self, node: str, record: Record[Any, Any] | None, timestamp: int, headers: Headers, error: Exception
+    ) -> None:
         """Ask the processing policy about a node's failure; raises if it says fail."""
         if isinstance(error, _Decided):
             raise error
@@ -185,7 +189,11 @@ class Task:
 
     def _open_stores(self) -> dict[str, Any]:
         names = dict.fromkeys(store for node in self._order for store in self.topology.stores_of(node))
-        return {name: open_store(self.topology.stores[name], self.state, self) for name in names if name not in self.global_stores}
+        return {
+            name: open_store(self.topology.stores[name], self.state, self)
+            for name in names
+            if name not in self.global_stores
+        }
 
     def _open_nodes(self) -> None:
         """Open children before parents, so that a parent's forward is its child itself."""
@@ -249,5 +257,3 @@ def guard(task: Task, node: str, on_record: Forward) -> Forward:
             task.judge(node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
 
     return guarded
-
-

@@ -1,4 +1,8 @@
-"""Aggregation of a stream by key: aggregate, count, reduce, and the merge node of cogroup."""
+"""Aggregation of a stream by key: aggregate, count, reduce, and the merge node of cogroup.
+
+Records without a key or a value are dropped and counted. A result has the later timestamp of the record and the row,
+and the headers of the record.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext
+from penstock.operators.materialized import open_rows
+from penstock.record import Headers
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAggregate(Operator):
-    """Fold each record into the row of its key: ``aggregator(key, value, agg)``, begun with ``initializer()``."""
+    """Fold each record into the row of its key: ``aggregator(key, value, agg)``, begun with ``initializer()``.
+
+    A result of None deletes the row. The old value of the first update is the initializer's, as in Kafka Streams.
+    """
 
     store: str
     initializer: Callable[[], Any]
@@ -20,7 +29,28 @@ class StreamAggregate(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        read, update = open_rows(context.store(self.store), forward, self.send_old)
+        initializer, aggregator, drop = self.initializer, self.aggregator, context.drop
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key" if key is None else "null_value")
+                return
+            row = read(key)
+            if row is None:
+                old, later = initializer(), timestamp
+            else:
+                old, later = row[0], row[1]
+                if later < timestamp:
+                    later = timestamp
+            update(key, aggregator(key, value, old), old, later, headers, timestamp)
+
+        return on_record
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return (self.aggregator, self.initializer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +62,21 @@ class StreamCount(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        read, update = open_rows(context.store(self.store), forward, self.send_old)
+        drop = context.drop
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key" if key is None else "null_value")
+                return
+            row = read(key)
+            if row is None:
+                update(key, 1, 0, timestamp, headers, timestamp)
+            else:
+                later = row[1]
+                update(key, row[0] + 1, row[0], timestamp if later < timestamp else later, headers, timestamp)
+
+        return on_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +89,27 @@ class StreamReduce(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        read, update = open_rows(context.store(self.store), forward, self.send_old)
+        reducer, drop = self.reducer, context.drop
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key" if key is None else "null_value")
+                return
+            row = read(key)
+            if row is None:
+                update(key, value, None, timestamp, headers, timestamp)
+            else:
+                old, later = row[0], row[1]
+                new = reducer(old, value)
+                update(key, new, old, timestamp if later < timestamp else later, headers, timestamp)
+
+        return on_record
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return (self.reducer,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +118,8 @@ class TablePassThrough(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(key, value, timestamp, headers)
+
+        return on_record

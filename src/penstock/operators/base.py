@@ -101,6 +101,11 @@ class OperatorContext(Protocol):
         ...
 
     @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores connected to this node."""
+        ...
+
+    @property
     def stream_time(self) -> int:
         """The task's stream time: the greatest timestamp taken out for processing; −1 before the first."""
         ...

@@ -254,7 +254,7 @@ class PassThrough(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Operator):
-    """Forward each record to the child of the first predicate that holds; if none does, to the default child or nowhere.
+    """Forward each record to the child of the first predicate that holds; if none does, to the default or nowhere.
 
     The default child is the one name more than there are predicates, the last.
     """

@@ -1,6 +1,6 @@
-"""Table operators: source, filter, map_values, transform_values, to_stream, group_by, aggregate, reduce.
+"""Table operators: source, filter, map_values, transform_values, to_stream.
 
-The value between table nodes is a ``Change``.
+The value between table nodes is a ``Change``. A node with a store writes every result there, and forwards through it; one without a store forwards at once.
 """
 
 from __future__ import annotations
@@ -10,33 +10,72 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
+from penstock.operators.materialized import open_rows
+from penstock.operators.process import open_transformer
+from penstock.operators.table_aggregate import (
+    TableAggregate,
+    TableReduce,
+    TableRepartitionMap,
+    count_down,
+    count_up,
+    zero,
+)
+from penstock.processor.supplier import check_transformer_supplier
+from penstock.record import Change, Headers
 
-
-def zero() -> int:
-    """Begin a count."""
-    return 0
-
-
-def count_up(key: Any, value: Any, agg: int) -> int:
-    """Count a row in."""
-    return agg + 1
-
-
-def count_down(key: Any, value: Any, agg: int) -> int:
-    """Count a row out."""
-    return agg - 1
+__all__ = [
+    "StreamToTable",
+    "TableAggregate",
+    "TableFilter",
+    "TableMapValues",
+    "TableReduce",
+    "TableRepartitionMap",
+    "TableSource",
+    "TableToStream",
+    "TableTransformValues",
+    "count_down",
+    "count_up",
+    "zero",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class TableSource(Operator):
-    """Turn a stream of records into the updates of a table, kept in ``store`` if there is one."""
+    """Turn a stream of records into the updates of a table, kept in ``store`` if there is one.
+
+    A record without a key is dropped, one without a value deletes the row. A record older than the row still replaces
+    it, unless the store is versioned.
+    """
 
     store: str | None = None
     send_old: bool = False
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        drop = context.drop
+        if self.store is None:
+
+            def on_record_unstored(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+                if key is None:
+                    drop("null_key")
+                else:
+                    forward(key, Change(value), timestamp, headers)
+
+            return on_record_unstored
+
+        store = context.store(self.store)
+        read, update = open_rows(store, forward, self.send_old)
+        # a cached store knows the value before by itself
+        reads = self.send_old and not store.cached
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            row = read(key) if reads else None
+            update(key, value, None if row is None else row[0], timestamp, headers, timestamp)
+
+        return on_record
 
 
 #: ``KStream.to_table``: the same node under another name.
@@ -45,22 +84,58 @@ StreamToTable = TableSource
 
 @dataclass(frozen=True, slots=True)
 class TableFilter(Operator):
-    """Keep the rows for which ``predicate(key, value)`` holds; rows that stop to hold become tombstones."""
+    """Keep the rows for which ``predicate(key, value)`` holds; a row that is filtered out becomes a tombstone.
+
+    Where old values are known, a tombstone for a row that was not there before is not forwarded, unless ``versioned``:
+    the table is versioned, and an older version may have to be taken out.
+    """
 
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
     store: str | None = None
     send_old: bool = False
     parent: TableView | None = None
+    versioned: bool = False
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        predicate, negate, send_old = self.predicate, self.negate, self.send_old
+        skips_nothing = send_old and not self.versioned
+
+        def kept(key: Any, value: Any) -> Any:
+            return value if value is not None and bool(predicate(key, value)) is not negate else None
+
+        if self.store is None:
+
+            def on_record_unstored(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+                new = kept(key, change.new)
+                old = kept(key, change.old) if send_old else None
+                if new is None and old is None and skips_nothing:
+                    return
+                forward(key, Change(new, old, change.is_latest), timestamp, headers)
+
+            return on_record_unstored
+
+        read, update = open_rows(context.store(self.store), forward, send_old)
+
+        def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+            new = kept(key, change.new)
+            row = read(key) if send_old else None
+            if new is None and row is None and skips_nothing:
+                return
+            update(key, new, None if row is None else row[0], timestamp, headers, timestamp)
+
+        return on_record
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return (self.predicate,)
 
 
 @dataclass(frozen=True, slots=True)
 class TableMapValues(Operator):
-    """Map every row's value; tombstones stay tombstones."""
+    """Map every row's value; a tombstone stays one, without a call of ``mapper``."""
 
     mapper: Callable[..., Any]
     with_key: bool = False
@@ -70,69 +145,113 @@ class TableMapValues(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        mapper, with_key = self.mapper, self.with_key
+
+        def mapped(key: Any, value: Any) -> Any:
+            if value is None:
+                return None
+            return mapper(key, value) if with_key else mapper(value)
+
+        return _open_mapped(context, forward, mapped, self.store, self.send_old)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return (self.mapper,)
 
 
 @dataclass(frozen=True, slots=True)
 class TableTransformValues(Operator):
-    """Map every row's value, tombstones too, with an object that has state: ``transform(key, value)``."""
+    """Map every row's value, tombstones too, with an object that may use stores: ``transform(key, value)``.
+
+    ``supplier`` makes the object; ``init(context)`` and ``close()`` are optional.
+    """
 
     supplier: Callable[[], Any]
     store: str | None = None
     send_old: bool = False
     parent: TableView | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a supplier that cannot work while the program is built."""
+        check_transformer_supplier(self.supplier)
+
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        transform = open_transformer(self.supplier, context)
+        inner = _open_mapped(context, forward, transform, self.store, self.send_old)
+
+        def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+            origin = context.origin
+            if origin.timestamp == timestamp and origin.headers == headers:
+                inner(key, change, timestamp, headers)
+                return
+            context.origin = origin._replace(timestamp=timestamp, headers=headers)
+            try:
+                inner(key, change, timestamp, headers)
+            finally:
+                context.origin = origin
+
+        return on_record
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return (self.supplier,)
 
 
 @dataclass(frozen=True, slots=True)
 class TableToStream(Operator):
-    """Forward the new value of every update."""
+    """Forward the new value of every update, tombstones too; with ``mapper(key, value)``, under another key."""
 
     mapper: Callable[[Any, Any], Any] | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        mapper = self.mapper
+        if mapper is None:
+
+            def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+                forward(key, change.new, timestamp, headers)
+
+            return on_record
+
+        def on_record_mapped(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+            forward(mapper(key, change.new), change.new, timestamp, headers)
+
+        return on_record_mapped
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return () if self.mapper is None else (self.mapper,)
 
 
-@dataclass(frozen=True, slots=True)
-class TableRepartitionMap(Operator):
-    """Re-key a table's updates: ``mapper(key, value) -> (key, value)`` of the old row and of the new one."""
+def _open_mapped(
+    context: OperatorContext,
+    forward: Forward,
+    mapped: Callable[[Any, Any], Any],
+    store: str | None,
+    send_old: bool,
+) -> Forward:
+    """Open a node that maps the new value, and the old one too where it has no store to read it from."""
+    if store is None:
 
-    mapper: Callable[[Any, Any], tuple[Any, Any]]
+        def on_record_unstored(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+            new = mapped(key, change.new)
+            forward(
+                key, Change(new, mapped(key, change.old) if send_old else None, change.is_latest), timestamp, headers
+            )
 
-    def open(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+        return on_record_unstored
 
+    rows = context.store(store)
+    read, update = open_rows(rows, forward, send_old)
+    reads = send_old and not rows.cached
 
-@dataclass(frozen=True, slots=True)
-class TableAggregate(Operator):
-    """Aggregate re-keyed updates: take the old row out, put the new row in."""
+    def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+        new = mapped(key, change.new)
+        row = read(key) if reads else None
+        update(key, new, None if row is None else row[0], timestamp, headers, timestamp)
 
-    store: str
-    initializer: Callable[[], Any]
-    adder: Callable[[Any, Any, Any], Any]
-    subtractor: Callable[[Any, Any, Any], Any]
-    send_old: bool = False
-
-    def open(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class TableReduce(Operator):
-    """Combine re-keyed updates: take the old row out, put the new row in."""
-
-    store: str
-    adder: Callable[[Any, Any], Any]
-    subtractor: Callable[[Any, Any], Any]
-    send_old: bool = False
-
-    def open(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Bind to one shard; return ``on_record``."""
-        raise NotImplementedError
+    return on_record

@@ -1,0 +1,243 @@
+"""What user code sees of the task: forward, stores, time, punctuation, timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, NoReturn, Protocol
+
+from penstock.durations import millis
+from penstock.errors import StoreError, TopologyError, nearest
+from penstock.processor.fixed_key import KEY_IS_FIXED, FixedKeyRecord
+from penstock.processor.punctuation import PunctuationType, Punctuator
+from penstock.processor.timers import TimerService
+from penstock.record import Headers, Origin, Record, RecordMetadata
+
+
+class Stoppable(Protocol):
+    """A scheduled punctuation."""
+
+    def cancel(self) -> None:
+        """Stop it; calling twice is harmless."""
+        ...
+
+
+class NodeHost(Protocol):
+    """What a context needs from the task of its node (``operators.base.OperatorContext`` has it all)."""
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        ...
+
+    @property
+    def application_id(self) -> str:
+        """The application's id."""
+        ...
+
+    @property
+    def shard(self) -> int:
+        """The shard this task holds."""
+        ...
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The application's settings."""
+        ...
+
+    @property
+    def origin(self) -> Origin:
+        """Coordinates of the record at hand."""
+        ...
+
+    @property
+    def children(self) -> Mapping[str, Callable[[Any, Any, int, Headers], None]]:
+        """The next nodes by name."""
+        ...
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores connected to the node."""
+        ...
+
+    @property
+    def stream_time(self) -> int:
+        """The task's stream time."""
+        ...
+
+    def now_ms(self) -> int:
+        """Wall-clock time in milliseconds."""
+        ...
+
+    def store(self, name: str) -> Any:
+        """Return a connected store."""
+        ...
+
+    def view(self, name: str) -> Any:
+        """Return a read-only view of any store."""
+        ...
+
+    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
+        """Call ``f(timestamp)`` regularly."""
+        ...
+
+    def request_commit(self) -> None:
+        """Ask for a barrier soon."""
+        ...
+
+
+class ProcessingContext:
+    """What every context of user code has: all but ``forward``."""
+
+    __slots__ = ("_host", "timer_service")
+
+    def __init__(self, host: NodeHost) -> None:
+        self._host = host
+        #: set by the node, if it has a timer store
+        self.timer_service: TimerService | None = None
+
+    @property
+    def application_id(self) -> str:
+        """The application's id."""
+        return self._host.application_id
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        return self._host.node
+
+    @property
+    def shard(self) -> int:
+        """The shard that this instance works for."""
+        return self._host.shard
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The application's settings."""
+        return self._host.config
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """Topic, partition and offset of the source record at hand; None in punctuations and timers."""
+        origin = self._host.origin
+        return None if origin.topic is None else RecordMetadata(origin.topic, origin.partition, origin.offset)
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest timestamp seen so far (milliseconds); −1 before the first record."""
+        return self._host.stream_time
+
+    @property
+    def system_time(self) -> int:
+        """Wall-clock time in milliseconds."""
+        return self._host.now_ms()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether stream time had already passed the timestamp of the record at hand; False in punctuations."""
+        origin = self._host.origin
+        return origin.topic is not None and origin.timestamp < max(self._host.stream_time, origin.floor)
+
+    def store(self, name: str) -> Any:
+        """Return a store that is connected to this node, or a global one (read only)."""
+        return self._host.store(name)
+
+    def view(self, name: str) -> Any:
+        """Return a read-only view of any store of the application, any key, as of the last barrier."""
+        return self._host.view(name)
+
+    def schedule(
+        self,
+        every: timedelta | int,
+        punctuation: PunctuationType,
+        f: Punctuator,
+        start: int | None = None,
+    ) -> Stoppable:
+        """Call ``f(timestamp)`` every so often, by stream time or by wall clock.
+
+        ``start`` (milliseconds) anchors it: ``f`` is then due at start + n × every only.
+        """
+        if not isinstance(punctuation, PunctuationType):
+            raise TopologyError(
+                f"schedule() takes PunctuationType.STREAM_TIME or .WALL_CLOCK_TIME, but got {punctuation!r}"
+            )
+        return self._host.schedule(millis(every, "every", least=1), punctuation, f, start)
+
+    @property
+    def timers(self) -> TimerService:
+        """Timers per key; the node needs a store made with ``Stores.timers``."""
+        if self.timer_service is None:
+            raise StoreError(
+                f"node {self._host.node} uses context.timers, but has no timer store: "
+                "add Stores.timers(name) and connect it, e.g. process(..., stores=[name])"
+            )
+        return self.timer_service
+
+    def commit(self) -> None:
+        """Ask for a barrier soon."""
+        self._host.request_commit()
+
+
+class TransformerContext(ProcessingContext):
+    """The context of a ValueTransformer."""
+
+    __slots__ = ()
+
+    def forward(self, record: Any, child: str | None = None) -> NoReturn:
+        """Refuse: a transformer returns its result."""
+        raise TopologyError("transform_values() forwards what transform() returns; use process() to forward freely")
+
+
+class ProcessorContext(ProcessingContext):
+    """The context of a Processor."""
+
+    __slots__ = ("_forward",)
+
+    def __init__(self, host: NodeHost, forward: Callable[[Any, Any, int, Headers], None]) -> None:
+        super().__init__(host)
+        self._forward = forward
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """Hand a record to every next node in order, or to the one named ``child``; returns when they are done."""
+        if not isinstance(record, Record):
+            raise not_a_record(record)
+        forward = self._forward if child is None else self._child(child)
+        forward(record.key, record.value, record.timestamp, record.headers)
+
+    def _child(self, name: str) -> Callable[[Any, Any, int, Headers], None]:
+        children = self._host.children
+        if name not in children:
+            raise TopologyError(
+                f"node {self._host.node} has no next node {name!r}{nearest(name, children)}: it has {list(children)}"
+            )
+        return children[name]
+
+
+class FixedKeyProcessorContext(ProcessorContext):
+    """The context of a FixedKeyProcessor: ``forward`` refuses another key."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, host: NodeHost, forward: Callable[[Any, Any, int, Headers], None]) -> None:
+        super().__init__(host, forward)
+        #: the key of the record at hand; the node sets it
+        self.key: Any = NO_KEY
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """Hand a record on under its own key: one made from the record at hand with ``with_value`` and the like."""
+        if record.__class__ is not FixedKeyRecord:
+            if not isinstance(record, Record):
+                raise not_a_record(record)
+            if record.key != self.key:
+                raise TopologyError(KEY_IS_FIXED)
+        forward = self._forward if child is None else self._child(child)
+        forward(record.key, record.value, record.timestamp, record.headers)
+
+
+#: the key at hand in punctuations and timers
+NO_KEY: Any = object()
+
+
+def not_a_record(given: Any) -> TypeError:
+    """Say what ``forward`` takes."""
+    return TypeError(f"forward() takes a Record, e.g. record.with_value(...), but got {given!r}")

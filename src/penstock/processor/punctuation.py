@@ -1,0 +1,122 @@
+"""Punctuation: functions called regularly, by stream time or by wall-clock time.
+
+Kafka Streams' rules:
+
+* stream time: first due at 0, that is, with the first record; wall clock: first due one interval from now;
+* with a ``start``, due only at start + n × every; a start that has passed moves to the next such time;
+* the function gets the time now, not the time it was due; intervals that were missed are skipped, not made up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, TypeAlias
+
+from penstock.errors import TopologyError
+
+#: what is called when a punctuation is due: (timestamp now)
+Punctuator: TypeAlias = Callable[[int], Any]
+
+
+class PunctuationType(Enum):
+    """By which time a punctuation is due."""
+
+    STREAM_TIME = "stream_time"
+    WALL_CLOCK_TIME = "wall_clock_time"
+
+
+class Cancellable:
+    """A punctuation that can be stopped.
+
+    >>> punctuation = PunctuationQueue(PunctuationType.STREAM_TIME).schedule("node", 10, print, None, -1)
+    >>> punctuation.cancel()
+    >>> punctuation.cancelled
+    True
+    """
+
+    __slots__ = ("cancelled", "every", "f", "node")
+
+    def __init__(self, node: str, every: int, f: Punctuator) -> None:
+        self.node = node
+        self.every = every
+        self.f = f
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Stop it, also from inside its own call; calling twice is harmless."""
+        self.cancelled = True
+
+
+class PunctuationQueue:
+    """The punctuations of one type in one task, the next one first.
+
+    >>> queue = PunctuationQueue(PunctuationType.WALL_CLOCK_TIME)
+    >>> _ = queue.schedule("node", 10, print, None, 100)
+    >>> run = lambda node, f, timestamp: f(timestamp)
+    >>> queue.punctuate(109, run)
+    False
+    >>> queue.punctuate(135, run), queue.due
+    135
+    (True, 140)
+    """
+
+    __slots__ = ("_kind", "_number", "_queue")
+
+    def __init__(self, kind: PunctuationType) -> None:
+        self._kind = kind
+        self._queue: list[tuple[int, int, Cancellable]] = []
+        self._number = count().__next__
+
+    def schedule(self, node: str, every: int, f: Punctuator, start: int | None, now: int) -> Cancellable:
+        """Call ``f`` every so many milliseconds; ``start`` anchors the times at which it is due."""
+        if every < 1:
+            raise TopologyError(f"a punctuation must be at least 1 ms apart, but every is {every}")
+        if start is not None and start < 0:
+            raise TopologyError(f"the start of a punctuation must not be before the epoch, but is {start}")
+        punctuation = Cancellable(node, every, f)
+        if start is not None:
+            due = start if start >= now else following(start, every, now)
+        elif self._kind is PunctuationType.STREAM_TIME:
+            due = 0
+        else:
+            due = now + every
+        self._push(due, punctuation)
+        return punctuation
+
+    def punctuate(self, now: int, run: Callable[[str, Punctuator, int], None]) -> bool:
+        """Call ``run(node, f, now)`` for all that is due; return whether anything was."""
+        queue = self._queue
+        punctuated = False
+        while queue and queue[0][0] <= now:
+            due, _, punctuation = heappop(queue)
+            if punctuation.cancelled:
+                continue
+            run(punctuation.node, punctuation.f, now)
+            if not punctuation.cancelled:
+                self._push(following(due, punctuation.every, now), punctuation)
+            punctuated = True
+        return punctuated
+
+    @property
+    def due(self) -> int | None:
+        """When the next punctuation is due, or None."""
+        queue = self._queue
+        while queue and queue[0][2].cancelled:
+            heappop(queue)
+        return queue[0][0] if queue else None
+
+    def _push(self, due: int, punctuation: Cancellable) -> None:
+        heappush(self._queue, (due, self._number(), punctuation))
+
+
+def following(due: int, every: int, now: int) -> int:
+    """Return the first time of the grid due + n × every (n ≥ 1) that is after ``now``.
+
+    >>> following(0, 10, 0), following(0, 10, 9), following(0, 10, 10), following(0, 10, 35)
+    (10, 10, 20, 40)
+    """
+    following_due = due + every
+    return due + ((now - due) // every + 1) * every if now >= following_due else following_due
