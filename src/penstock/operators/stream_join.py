@@ -8,8 +8,8 @@ The nodes of one join, as Kafka Streams lays them out::
 
 Both sides of a left or outer join share the store of unmatched rows and one clock.
 
-A difference from Kafka Streams: it looks for closed rows at most once per second of wall-clock time (its test driver, always).
-We always look, so that results do not depend on how fast records are processed.
+A difference from Kafka Streams: it looks for closed rows at most once per second of wall-clock time (its test driver,
+always). We always look, so that results do not depend on how fast records are processed.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ class JoinWindow(Operator):
 class StreamStreamJoin(Operator):
     """One side of a stream-stream join (KSTREAM-JOINTHIS, JOINOTHER, OUTERTHIS, OUTEROTHER).
 
-    ``joiner(left, right)``, or ``(key, left, right)`` with ``with_key``, whichever side this is. ``outer``: this side gives
-    a result for a record without a match. ``shared_store``: where unmatched rows of both sides wait until their window is
-    closed; None for an inner join. ``clock``: name of the time that both sides share.
+    ``joiner(left, right)``, or ``(key, left, right)`` with ``with_key``, whichever side this is. ``outer``: this side
+    gives a result for a record without a match. ``shared_store``: where unmatched rows of both sides wait until their
+    window is closed; None for an inner join. ``clock``: name of the time that both sides share.
 
-    A late record still meets everything that the other side's store still holds: only rows without a match are judged by
-    time. An unmatched record is emitted at once if its window ended before the present, whatever the grace; else it waits.
+    A late record still meets everything that the other side's store still holds: only rows without a match are judged
+    by time. An unmatched record is emitted at once if its window ended before the present, whatever the grace; else it
+    waits.
     """
 
     store_other: str
@@ -142,7 +143,7 @@ class StreamStreamJoin(Operator):
         return context.observed_time(shared=self.clock).advance
 
     def _closer(self, context: OperatorContext, parked: Any, forward: Forward) -> Callable[[int, int, Headers], None]:
-        """Return ``emit_closed(now, timestamp, headers)``: forward the waiting rows of both sides whose window is closed."""
+        """Return ``emit_closed(now, timestamp, headers)``: forward the waiting rows whose window is closed."""
         windows = self.windows
         grace = windows.grace
         wait, left_wait, right_wait = self._reach()[1] + grace, windows.after + grace, windows.before + grace
@@ -166,8 +167,8 @@ class StreamStreamJoin(Operator):
 class StreamStreamSelfJoin(Operator):
     """A stream joined with itself, from one window store (the ``self_join`` optimisation).
 
-    Results come in the order in which the two sides of a plain inner join would give them: the record as the left side with
-    the earlier ones, then as the right side with them, and itself where its own time belongs.
+    Results come in the order in which the two sides of a plain inner join would give them: the record as the left side
+    with the earlier ones, then as the right side with them, and itself where its own time belongs.
     """
 
     store: str

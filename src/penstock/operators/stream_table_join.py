@@ -1,7 +1,7 @@
 """Stream-table joins: each record of a stream meets the row of a table, as it is now or as it was at the record's time.
 
-Only the stream's records give results, with their own timestamp and headers. A versioned table is read as of the record's
-timestamp; any other table, and a global one, as it is at the moment.
+Only the stream's records give results, with their own timestamp and headers. A versioned table is read as of the
+record's timestamp; any other table, and a global one, as it is at the moment.
 
 Null rules (KIP-962): a record without a value is dropped; one without a (selected) key is dropped by an inner join and
 joined with None by a left join.
@@ -26,12 +26,12 @@ LookupAsOf: TypeAlias = Callable[[Any, int], "tuple[Any, int] | None"]
 class StreamTableJoin(Operator):
     """Join a stream with a table by key (KSTREAM-JOIN, KSTREAM-LEFTJOIN).
 
-    ``joiner(value, row)``, or ``(key, value, row)`` with ``with_key``. A versioned table is read as of the record's timestamp.
-    With ``grace``, a record waits in ``buffer`` until time has passed its timestamp by that many milliseconds, so that
-    late table updates reach it; one that is already older is joined at once.
+    ``joiner(value, row)``, or ``(key, value, row)`` with ``with_key``. A versioned table is read as of the record's
+    timestamp. With ``grace``, a record waits in ``buffer`` until time has passed its timestamp by that many
+    milliseconds, so that late table updates reach it; one that is already older is joined at once.
 
-    A difference from Kafka Streams: with ``left`` and ``grace`` a record without a key is joined with None at once (Kafka
-    fails in its buffer, though without grace it does the same).
+    A difference from Kafka Streams: with ``left`` and ``grace`` a record without a key is joined with None at once
+    (Kafka fails in its buffer, though without grace it does the same).
     """
 
     table: TableView

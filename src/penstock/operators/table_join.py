@@ -5,9 +5,10 @@ side's row or without::
 
     kind, side             other side has a row                other side has none
     inner, both            joiner(new), or a tombstone         nothing
-    left, "this"           joiner(new), or a tombstone         joiner(new, None), or a tombstone; nothing if there was no row
-    left, "other"          joiner(left, new or None)           nothing
-    outer, both            joiner(new or None)                 joiner(new, None), or a tombstone; nothing if there was no row
+    left, "this"           joiner(new), or a tombstone         joiner(new, None), or a tombstone; nothing if there was
+    no row left, "other"          joiner(left, new or None)           nothing
+    outer, both            joiner(new or None)                 joiner(new, None), or a tombstone; nothing if there was
+    no row
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class TableTableJoin(Operator):
     """One side of a table-table join (KTABLE-JOINTHIS, KTABLE-JOINOTHER).
 
     ``side`` "this" gets the updates of the left table and reads the right one through ``other``; "other" the reverse.
-    ``joiner(left, right)`` on both. ``versioned``: the table that feeds this side is versioned, its out-of-order updates are
-    dropped. The result's timestamp is the later one of both rows, its headers those of the update.
+    ``joiner(left, right)`` on both. ``versioned``: the table that feeds this side is versioned, its out-of-order
+    updates are dropped. The result's timestamp is the later one of both rows, its headers those of the update.
     """
 
     other: TableView

@@ -1,12 +1,14 @@
 """The rows of a left or outer stream-stream join that wait for a match until their window is closed.
 
 Rows are ordered by (timestamp, right before left, key bytes) and each holds the list of all values of that key, side
-and timestamp; formats are in ``state.keys``. Which rows are looked at, and when, follows Kafka Streams' ``TimeTracker``:
-``least`` is the time from which on it is worth looking, and a look moves it to the last row it saw, not to the oldest row
-that stays. So closed rows may wait a little longer than they must, exactly as long as they do in Kafka.
+and timestamp; formats are in ``state.keys``. Which rows are looked at, and when, follows Kafka Streams'
+``TimeTracker``: ``least`` is the time from which on it is worth looking, and a look moves it to the last row it saw,
+not to the oldest row that stays. So closed rows may wait a little longer than they must, exactly as long as they do in
+Kafka.
 
-``least`` is kept beside the rows, in a map of its own that is not logged: the results of a lane that is opened again are
-those of one that was not. A restore from the changelog forgets it, and the next record then looks at the oldest row.
+``least`` is kept beside the rows, in a map of its own that is not logged: the results of a lane that is opened again
+are those of one that was not. A restore from the changelog forgets it, and the next record then looks at the oldest
+row.
 """
 
 from __future__ import annotations
@@ -187,8 +189,13 @@ class OuterJoinStore(Store):
 
 
 def least_map(store: str) -> str:
-    """Name the map beside a store's rows; a restore deletes it, because it speaks of rows that are older."""
-    return f"{store}#least"
+    """Name the map beside a store's rows that holds ``least``."""
+    return f"{store}/least"
+
+
+def restore_rows(spec: StoreSpec, row: bytes, value: bytes | None) -> list[tuple[str, bytes, bytes | None]]:
+    """Return what a changelog row is in the base: (map name, key, value or None) each. ``least`` is older: it goes."""
+    return [(spec.name, row, value), (least_map(spec.name), _LEAST, None)]
 
 
 def _parts(raw_key: bytes) -> tuple[bytes, int, bool]:
