@@ -109,7 +109,9 @@ def setting(name: str) -> Setting:
     return _BY_NAME[name]
 
 
-def load(given: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, pyproject: Path | None = None) -> dict[str, Any]:
+def load(
+    given: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, pyproject: Path | None = None
+) -> dict[str, Any]:
     """Return every setting with its value, checked.
 
     >>> load({"lanes": 4}, environ={})["lanes"]
@@ -153,5 +155,9 @@ def table() -> str:
     lines = ["| setting | type | default | meaning |", "| --- | --- | --- | --- |"]
     for heading in ("behaviour", "performance"):
         lines.append(f"| **{heading}** | | | |")
-        lines += [f"| `{row.name}` | {row.kind} | `{row.default!r}` | {row.meaning} |" for row in SETTINGS if row.heading == heading]
+        lines += [
+            f"| `{row.name}` | {row.kind} | `{row.default!r}` | {row.meaning} |"
+            for row in SETTINGS
+            if row.heading == heading
+        ]
     return "\n".join(lines)

@@ -28,7 +28,9 @@ def partition_time_on_invalid(record: Any, partition_time: int) -> int:
     if record.timestamp >= 0:
         return int(record.timestamp)
     if partition_time < 0:
-        raise TimestampError(f"the record {record!r} has the invalid timestamp {record.timestamp}, and no record came before it")
+        raise TimestampError(
+            f"the record {record!r} has the invalid timestamp {record.timestamp}, and no record came before it"
+        )
     return partition_time
 
 

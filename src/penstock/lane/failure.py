@@ -53,7 +53,9 @@ def failing_function(error: BaseException, functions: tuple[Callable[..., Any], 
     return describe_function(functions[0]) if functions else None
 
 
-def processing_error(error: Exception, node: str | None, origin: Origin, functions: tuple[Callable[..., Any], ...]) -> StreamsError:
+def processing_error(
+    error: Exception, node: str | None, origin: Origin, functions: tuple[Callable[..., Any], ...]
+) -> StreamsError:
     """Wrap an exception of a node with all that a reader needs to find it."""
     if isinstance(error, StreamsError) and error.node is not None:
         return error
@@ -90,5 +92,7 @@ def decide(policy: Any, error: StreamsError, record: Any) -> str:
     arity = getattr(getattr(policy, "__code__", None), "co_argcount", 1) - (1 if hasattr(policy, "__self__") else 0)
     answer = policy(error.origin, record, error.__cause__ or error) if arity == 3 else policy(error)
     if answer not in POLICIES:
-        raise ConfigError(f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(POLICIES)}")
+        raise ConfigError(
+            f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(POLICIES)}"
+        )
     return str(answer)

@@ -127,7 +127,9 @@ class Lanes:
         """Raise unless some source or global table reads the topic."""
         known = [t for node in self.sources.values() for t in node.topics] + list(self.globals.topics)
         if self.source_of(topic) is None and topic not in self.globals.topics:
-            raise TopologyError(f"no source reads the topic {topic!r}{nearest(topic, known)}; the topology reads {known}")
+            raise TopologyError(
+                f"no source reads the topic {topic!r}{nearest(topic, known)}; the topology reads {known}"
+            )
 
     def route(self, source: str, key: bytes | None, partition: int) -> int:
         """Return the shard of a record at a source."""
@@ -158,7 +160,16 @@ class Lanes:
             stage = (self._stage_of[source], raw.partition)
             floor = self._floors[stage] = max(self._floors.get(stage, -1), timestamp)
         return Origin(
-            raw.topic, raw.partition, raw.offset, timestamp, raw.key, raw.value, raw.headers, raw.partition, floor, reached
+            raw.topic,
+            raw.partition,
+            raw.offset,
+            timestamp,
+            raw.key,
+            raw.value,
+            raw.headers,
+            raw.partition,
+            floor,
+            reached,
         )
 
     def _refuse(self, source: str, raw: Raw, error: DeserializationError) -> None:

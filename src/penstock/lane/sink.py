@@ -75,7 +75,9 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
 def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: Origin) -> str:
     topic = extractor(key, value, origin)
     if not isinstance(topic, str) or not topic:
-        raise TopologyError(f"the topic name extractor {describe_function(extractor)} returned {topic!r}: must be a topic name")
+        raise TopologyError(
+            f"the topic name extractor {describe_function(extractor)} returned {topic!r}: must be a topic name"
+        )
     return topic
 
 
@@ -86,7 +88,9 @@ def _chosen(answer: Any, topic: str, partitions: Callable[[str], int]) -> tuple[
     chosen = (answer,) if isinstance(answer, int) else tuple(answer)
     for partition in chosen:
         if not 0 <= partition < partitions(topic):
-            raise TopologyError(f"the partitioner chose partition {partition} of {topic}, which has {partitions(topic)}")
+            raise TopologyError(
+                f"the partitioner chose partition {partition} of {topic}, which has {partitions(topic)}"
+            )
     return chosen
 
 

@@ -101,6 +101,11 @@ class PunctuationQueue:
         return punctuated
 
     @property
+    def waiting(self) -> list[tuple[int, int, Cancellable]]:
+        """The heap itself, always the same list: a lane tests it once a record."""
+        return self._queue
+
+    @property
     def due(self) -> int | None:
         """When the next punctuation is due, or None."""
         queue = self._queue

@@ -10,13 +10,19 @@ from penstock.record import ValueAndTimestamp
 from penstock.state.spec import StoreKind, StoreSpec
 
 
-def store_contents(lanes: Lanes, name: str, changelog: Iterable[tuple[bytes | None, int]] = ()) -> list[tuple[Any, ...]] | None:
+def store_contents(
+    lanes: Lanes, name: str, changelog: Iterable[tuple[bytes | None, int]] = ()
+) -> list[tuple[Any, ...]] | None:
     """Return every row of a store over all shards, sorted by its text; None for a kind that cannot be listed.
 
     ``changelog`` gives (key, timestamp) of every write to a versioned store, which has no scan.
     """
     spec = lanes.topology.stores[name]
-    stores = [lanes.globals.stores[name]] if name in lanes.globals.stores else [task.stores[name] for task in lanes.tasks if name in task.stores]
+    stores = (
+        [lanes.globals.stores[name]]
+        if name in lanes.globals.stores
+        else [task.stores[name] for task in lanes.tasks if name in task.stores]
+    )
     rows = [row for store in stores for row in _rows(spec, store, list(changelog)) or ()]
     return sorted(set(rows) if spec.kind is StoreKind.VERSIONED else rows, key=repr)
 

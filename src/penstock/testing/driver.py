@@ -57,7 +57,13 @@ class TopologyTestDriver:
         self._clock = MockClock(start)
         self._partitions = _at_least_one(partitions, "partitions")
         self.auto_commit = auto_commit
-        shards = self._config["shards"] if (config and "shards" in config) else 1 if _at_least_one(lanes, "lanes") == 1 else max(16, lanes)
+        shards = (
+            self._config["shards"]
+            if (config and "shards" in config)
+            else 1
+            if _at_least_one(lanes, "lanes") == 1
+            else max(16, lanes)
+        )
         self._lanes = Lanes(
             topology,
             application_id=self._config["application_id"] or "test-app",
@@ -83,7 +89,9 @@ class TopologyTestDriver:
         self._lanes.check_topic(name)
         return InputTopic(name, key, value, self.pipe_raw, self._clock.now_ms)
 
-    def output_topic(self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json) -> OutputTopic:
+    def output_topic(
+        self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json
+    ) -> OutputTopic:
         """Return a handle that reads what was written to a topic."""
         return OutputTopic(name, key, value, lambda topic: self._output.get(topic, []))
 
@@ -91,7 +99,9 @@ class TopologyTestDriver:
         """Return the names of all topics written so far, internal ones too."""
         return set(self._output)
 
-    def pipe_raw(self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+    def pipe_raw(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()
+    ) -> None:
         """Send one record as bytes."""
         self._lanes.check_topic(topic)
         if not 0 <= partition < self._partitions:
@@ -168,7 +178,9 @@ class TopologyTestDriver:
     def __enter__(self) -> TopologyTestDriver:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # record by record, as Kafka's driver
@@ -254,16 +266,22 @@ class TopologyTestDriver:
         partition = row.partition
         if partition is None:
             partition = 0 if row.key is None or self._partitions == 1 else partition_for(row.key, self._partitions)
-        self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, row.headers, partition))
+        self._output.setdefault(topic, []).append(
+            ProducedRecord(row.key, row.value, row.timestamp, row.headers, partition)
+        )
         raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, row.headers)
         return raw._replace(origin=row.origin) if row.internal else raw
 
     def _write_changelogs(self) -> None:
         for row in self._lanes.commit():
             topic = f"{self._lanes.application_id}-{row.store}-changelog"
-            self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, row.headers, row.shard))
+            self._output.setdefault(topic, []).append(
+                ProducedRecord(row.key, row.value, row.timestamp, row.headers, row.shard)
+            )
 
-    def _numbered(self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> Raw:
+    def _numbered(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
+    ) -> Raw:
         offset = self._offsets.get((topic, partition), 0)
         self._offsets[topic, partition] = offset + 1
         return Raw(topic, partition, offset, key, value, timestamp, headers)

@@ -23,7 +23,9 @@ class ProducedRecord(NamedTuple):
 class InputTopic:
     """Pipes typed records into a topic. Without a timestamp a record gets the driver's wall-clock time."""
 
-    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], pipe: Callable[..., None], now: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, key: Serde[Any], value: Serde[Any], pipe: Callable[..., None], now: Callable[[], int]
+    ) -> None:
         self.name = name
         self._key = key
         self._value = value
@@ -44,7 +46,9 @@ class InputTopic:
         at = self._now() if timestamp is None else timestamp
         self._pipe(self.name, partition, key_bytes, value_bytes, at, tuple(headers))
 
-    def pipe_all(self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: Any = 0, partition: int = 0) -> None:
+    def pipe_all(
+        self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: Any = 0, partition: int = 0
+    ) -> None:
         """Send (key, value) pairs, the first at ``start``, each ``step`` later than the one before."""
         at = self._now() if start is None else start
         for key, value in pairs:
@@ -55,7 +59,9 @@ class InputTopic:
 class OutputTopic:
     """Reads typed records from a topic, each one once, in the order they were written."""
 
-    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], records: Callable[[str], list[ProducedRecord]]) -> None:
+    def __init__(
+        self, name: str, key: Serde[Any], value: Serde[Any], records: Callable[[str], list[ProducedRecord]]
+    ) -> None:
         self.name = name
         self._key = key
         self._value = value
