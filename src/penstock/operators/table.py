@@ -1,6 +1,7 @@
 """Table operators: source, filter, map_values, transform_values, to_stream.
 
-The value between table nodes is a ``Change``. A node with a store writes every result there, and forwards through it; one without a store forwards at once.
+The value between table nodes is a ``Change``. A node with a store writes every result there, and forwards through it;
+one without a store forwards at once.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 One join is two nodes and a merge. Each side reads the other table through a view. What an update gives, with the other
 side's row or without::
 
-    kind, side             other side has a row                other side has none
-    inner, both            joiner(new), or a tombstone         nothing
-    left, "this"           joiner(new), or a tombstone         joiner(new, None), or a tombstone; nothing if there was
-    no row left, "other"          joiner(left, new or None)           nothing
-    outer, both            joiner(new or None)                 joiner(new, None), or a tombstone; nothing if there was
-    no row
+    kind, side         other side has a row             other side has none
+    inner, both        joiner(new), or a tombstone      nothing
+    left, "this"       joiner(new), or a tombstone      joiner(new, None), or a tombstone; nothing for an absent row
+    left, "other"      joiner(left, new or None)        nothing
+    outer, both        joiner(new or None)              joiner(new, None), or a tombstone; nothing for an absent row
 """
 
 from __future__ import annotations

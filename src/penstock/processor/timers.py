@@ -1,7 +1,8 @@
 """Timers per key: registered by a processor, kept in its timer store, fired as ``on_timer(timestamp, key, context)``.
 
 Event-time timers fire when stream time reaches them, processing-time timers when the wall clock does, in order of time;
-each in the shard of its key, with all state, as punctuations do. A timer fires once; registering it twice changes nothing.
+each in the shard of its key, with all state, as punctuations do. A timer fires once; registering it twice changes
+nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from typing import Any, Protocol
 from penstock.errors import TopologyError
 from penstock.processor.punctuation import PunctuationType
 from penstock.state.spec import StoreKind
+from penstock.state.timers import Domain, TimerStore
 
 #: an alarm rings once: its next time is never reached
 NEVER = 1 << 60
-#: the timer store's number of each kind of time
-DOMAINS = {PunctuationType.STREAM_TIME: 0, PunctuationType.WALL_CLOCK_TIME: 1}
+#: the timer store's word for each kind of time
+DOMAINS: dict[PunctuationType, Domain] = {
+    PunctuationType.STREAM_TIME: "event",
+    PunctuationType.WALL_CLOCK_TIME: "processing",
+}
 
 
 class AlarmHost(Protocol):
@@ -58,7 +63,9 @@ class Alarm:
 
     __slots__ = ("_at", "_domain", "_fire", "_host", "_kind", "_punctuation", "_store")
 
-    def __init__(self, host: AlarmHost, store: Any, kind: PunctuationType, fire: Callable[[int, Any], None]) -> None:
+    def __init__(
+        self, host: AlarmHost, store: TimerStore, kind: PunctuationType, fire: Callable[[int, Any], None]
+    ) -> None:
         self._host = host
         self._store = store
         self._kind = kind
@@ -70,11 +77,11 @@ class Alarm:
 
     def set(self) -> None:
         """Ring with the earliest timer."""
-        first = self._store.first(self._domain)
-        if first is None or first[0] >= self._at:
+        earliest = self._store.earliest(self._domain)
+        if earliest is None or earliest >= self._at:
             return
         self.cancel()
-        self._at = first[0]
+        self._at = earliest
         now = self._host.stream_time if self._kind is PunctuationType.STREAM_TIME else self._host.now_ms()
         self._punctuation = self._host.schedule(NEVER, self._kind, self._ring, max(self._at, now))
 
@@ -88,9 +95,7 @@ class Alarm:
         """Fire all that is due, also what is registered meanwhile; then wait for the next."""
         self.cancel()
         try:
-            while (first := self._store.first(self._domain)) is not None and first[0] <= now:
-                timestamp, key = first
-                self._store.delete(self._domain, key, timestamp)
+            for timestamp, key in self._store.due(self._domain, now):
                 self._fire(timestamp, key)
         finally:
             self.set()
@@ -101,7 +106,7 @@ class TimerService:
 
     __slots__ = ("_alarms", "_store")
 
-    def __init__(self, host: AlarmHost, store: Any, fire: Callable[[int, Any], None]) -> None:
+    def __init__(self, host: AlarmHost, store: TimerStore, fire: Callable[[int, Any], None]) -> None:
         self._store = store
         self._alarms = {kind: Alarm(host, store, kind, fire) for kind in PunctuationType}
 
