@@ -43,6 +43,18 @@ def _class_of(spec: StoreSpec) -> Any:
             from penstock.state.timers import TimerStore
 
             return TimerStore
+        case StoreKind.BUFFER if spec.retain_duplicates:
+            from penstock.state.join_buffer import JoinBufferStore
+
+            return JoinBufferStore
+        case StoreKind.BUFFER:
+            from penstock.state.buffer import BufferStore
+
+            return BufferStore
+        case StoreKind.OUTER_JOIN:
+            from penstock.state.outer_join import OuterJoinStore
+
+            return OuterJoinStore
         case _:
             raise NotImplementedError(spec.kind)
 
