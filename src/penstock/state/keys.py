@@ -29,25 +29,24 @@ Golden bytes of each, made by Java, are in ``tests/golden/state.json``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.record import Headers
 
 MAX_TIME = 2**63 - 1
 MAX_SEQUENCE = 2**31 - 1
 
-_int32 = Struct(">i")
-_int64 = Struct(">q")
-_two_int64 = Struct(">qq")
-_start_sequence = Struct(">qi")
+int32 = Struct(">i")
+int64 = Struct(">q")
+two_int64 = Struct(">qq")
+start_sequence = Struct(">qi")
 _time_side = Struct(">qb")
 _time_offset = Struct(">qq")
 
-pack_time = _int64.pack
-pack_window_suffix = _start_sequence.pack
-pack_session_suffix = _two_int64.pack
+pack_time = int64.pack
+pack_window_suffix = start_sequence.pack
+pack_session_suffix = two_int64.pack
 
 
 def unpack_time(data: bytes, at: int = 0) -> int:
@@ -56,7 +55,7 @@ def unpack_time(data: bytes, at: int = 0) -> int:
     >>> unpack_time(timestamped(b"v", 7))
     7
     """
-    time: int = _int64.unpack_from(data, at)[0]
+    time: int = int64.unpack_from(data, at)[0]
     return time
 
 
@@ -76,7 +75,7 @@ def window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
 
 def parse_window_key(row: bytes) -> tuple[bytes, int, int]:
     """Return (key, start, sequence)."""
-    start, sequence = _start_sequence.unpack_from(row, len(row) - 12)
+    start, sequence = start_sequence.unpack_from(row, len(row) - 12)
     return row[:-12], start, sequence
 
 
@@ -91,121 +90,9 @@ def session_key(key: bytes, start: int, end: int) -> bytes:
 
 def parse_session_key(row: bytes) -> tuple[bytes, int, int]:
     """Return (key, start, end)."""
-    end, start = _two_int64.unpack_from(row, len(row) - 16)
+    end, start = two_int64.unpack_from(row, len(row) - 16)
     return row[:-16], start, end
 
-
-# -- positions: where a row stands among the rows of its key ---------------------------------------------------------
-
-
-class Positions(NamedTuple):
-    """How a segmented store names the rows of one key: a *position* that sorts as the bytes behind the key do.
-
-    ``time`` is the time that decides on segment and expiry; ``first(t)`` and ``last(t)`` bound the positions of time t.
-    """
-
-    suffix: Callable[[Any], bytes]
-    parse: Callable[[bytes], tuple[bytes, Any]]
-    by_time: Callable[[bytes, Any], bytes]
-    parse_by_time: Callable[[bytes], tuple[bytes, Any]]
-    time: Callable[[Any], int]
-    first: Callable[[int], Any]
-    last: Callable[[int], Any]
-    suffix_size: int
-
-
-def _window_suffix(start: int) -> bytes:
-    return pack_window_suffix(start, 0)
-
-
-def _parse_window(row: bytes) -> tuple[bytes, int]:
-    return row[:-12], _int64.unpack_from(row, len(row) - 12)[0]
-
-
-def _window_by_time(key: bytes, start: int) -> bytes:
-    return pack_time(start) + key + b"\0\0\0\0"
-
-
-def _parse_window_by_time(row: bytes) -> tuple[bytes, int]:
-    return row[8:-4], _int64.unpack_from(row)[0]
-
-
-def _same(time: int) -> int:
-    return time
-
-
-def _pair_time(position: tuple[int, int]) -> int:
-    return position[0]
-
-
-def _pair_first(time: int) -> tuple[int, int]:
-    return time, 0
-
-
-def _duplicate_suffix(position: tuple[int, int]) -> bytes:
-    return pack_window_suffix(*position)
-
-
-def _parse_duplicate(row: bytes) -> tuple[bytes, tuple[int, int]]:
-    return row[:-12], _start_sequence.unpack_from(row, len(row) - 12)
-
-
-def _duplicate_by_time(key: bytes, position: tuple[int, int]) -> bytes:
-    return pack_time(position[0]) + key + _int32.pack(position[1])
-
-
-def _parse_duplicate_by_time(row: bytes) -> tuple[bytes, tuple[int, int]]:
-    return row[8:-4], (_int64.unpack_from(row)[0], _int32.unpack_from(row, len(row) - 4)[0])
-
-
-def _duplicate_last(time: int) -> tuple[int, int]:
-    return time, MAX_SEQUENCE
-
-
-def _session_suffix(position: tuple[int, int]) -> bytes:
-    return pack_session_suffix(*position)
-
-
-def _parse_session(row: bytes) -> tuple[bytes, tuple[int, int]]:
-    return row[:-16], _two_int64.unpack_from(row, len(row) - 16)
-
-
-def _session_by_time(key: bytes, position: tuple[int, int]) -> bytes:
-    return pack_session_suffix(*position) + key
-
-
-def _parse_session_by_time(row: bytes) -> tuple[bytes, tuple[int, int]]:
-    return row[16:], _two_int64.unpack_from(row)
-
-
-def _session_last(time: int) -> tuple[int, int]:
-    return time, MAX_TIME
-
-
-#: position: start
-WINDOW = Positions(_window_suffix, _parse_window, _window_by_time, _parse_window_by_time, _same, _same, _same, 12)
-#: position: (start, sequence)
-DUPLICATES = Positions(
-    _duplicate_suffix,
-    _parse_duplicate,
-    _duplicate_by_time,
-    _parse_duplicate_by_time,
-    _pair_time,
-    _pair_first,
-    _duplicate_last,
-    12,
-)
-#: position: (end, start)
-SESSION = Positions(
-    _session_suffix,
-    _parse_session,
-    _session_by_time,
-    _parse_session_by_time,
-    _pair_time,
-    _pair_first,
-    _session_last,
-    16,
-)
 
 # -- timers ----------------------------------------------------------------------------------------------------------
 
@@ -254,12 +141,12 @@ def pack_list(items: list[bytes | None]) -> bytes:
     >>> parse_list(pack_list([b"a", None]))
     [b'a', None]
     """
-    return b"\x01" + _int32.pack(len(items)) + b"".join(map(_optional, items))
+    return b"\x01" + int32.pack(len(items)) + b"".join(map(_optional, items))
 
 
 def parse_list(data: bytes) -> list[bytes | None]:
     """Return the items of a list."""
-    (count,) = _int32.unpack_from(data, 1)
+    (count,) = int32.unpack_from(data, 1)
     at, items = 5, []
     for _ in range(count):
         item, at = _read_optional(data, at)
@@ -269,8 +156,8 @@ def parse_list(data: bytes) -> list[bytes | None]:
 
 # -- buffers: suppress, stream-table join with grace -----------------------------------------------------------------
 
-_NULL = _int32.pack(-1)
-_SAME_AS_PRIOR = _int32.pack(-2)
+_NULL = int32.pack(-1)
+_SAME_AS_PRIOR = int32.pack(-2)
 #: the headers of a suppress buffer's changelog rows: version 3 of the format
 SUPPRESS_HEADERS: Headers = (("v", b"\x03"),)
 
@@ -286,7 +173,7 @@ class BufferContext(NamedTuple):
 
 
 class BufferRow(NamedTuple):
-    """One buffered row: ``prior`` is what went downstream before it was buffered, ``old`` and ``new`` its last change."""
+    """One buffered row: ``prior`` is what went downstream before it was buffered; ``old`` and ``new``, its change."""
 
     context: BufferContext
     prior: bytes | None
@@ -295,21 +182,21 @@ class BufferRow(NamedTuple):
 
 
 def _sized(data: bytes) -> bytes:
-    return _int32.pack(len(data)) + data
+    return int32.pack(len(data)) + data
 
 
 def _optional(data: bytes | None) -> bytes:
-    return _NULL if data is None else _int32.pack(len(data)) + data
+    return _NULL if data is None else int32.pack(len(data)) + data
 
 
 def _read_optional(data: bytes, at: int) -> tuple[bytes | None, int]:
-    (size,) = _int32.unpack_from(data, at)
+    (size,) = int32.unpack_from(data, at)
     at += 4
     return (None, at) if size == -1 else (data[at : at + size], at + size)
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    (size,) = _int32.unpack_from(data, at)
+    (size,) = int32.unpack_from(data, at)
     return data[at + 4 : at + 4 + size].decode(), at + 4 + size
 
 
@@ -319,8 +206,8 @@ def pack_context(context: BufferContext) -> bytes:
     parts = [
         _time_offset.pack(timestamp, offset),
         _sized(topic.encode()),
-        _int32.pack(partition),
-        _int32.pack(len(headers)),
+        int32.pack(partition),
+        int32.pack(len(headers)),
     ]
     for name, value in headers:
         parts += _sized(name.encode()), _optional(value)
@@ -330,8 +217,8 @@ def pack_context(context: BufferContext) -> bytes:
 def _read_context(data: bytes) -> tuple[BufferContext, int]:
     timestamp, offset = _time_offset.unpack_from(data)
     topic, at = _read_text(data, 16)
-    (partition,) = _int32.unpack_from(data, at)
-    (count,) = _int32.unpack_from(data, at + 4)
+    (partition,) = int32.unpack_from(data, at)
+    (count,) = int32.unpack_from(data, at + 4)
     at += 8
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
@@ -372,9 +259,9 @@ def grace_key(key: bytes, timestamp: int, sequence: int) -> bytes:
     >>> grace_key(b"k", 2, 1).hex()
     '0000000000000000026b00000001'
     """
-    return b"\x00" + pack_time(timestamp) + key + _int32.pack(sequence)
+    return b"\x00" + pack_time(timestamp) + key + int32.pack(sequence)
 
 
 def parse_grace_key(row: bytes) -> tuple[bytes, int, int]:
     """Return (key, timestamp, sequence)."""
-    return row[9:-4], unpack_time(row, 1), _int32.unpack_from(row, len(row) - 4)[0]
+    return row[9:-4], unpack_time(row, 1), int32.unpack_from(row, len(row) - 4)[0]

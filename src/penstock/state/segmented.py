@@ -1,20 +1,18 @@
-"""Rows by key and time, in segments: the bytes below window and session stores.
+"""Rows by key and time: the bytes below window and session stores.
 
 ::
 
-    dirty     this epoch's rows: key → (sorted positions, position → entry)     ┐ the first layer that
-    pending   sealed epochs that are not applied yet, newest last               │ knows a row speaks
-    base      one map per segment, "<store>/<segment>": key position → value    ┘
+    dirty     this epoch's rows                            ┐ the first layer that
+    pending   sealed epochs that are not applied yet       │ knows a row speaks
+    base      one map per segment of time (``segments``)   ┘
 
-A *position* names a row among those of its key (``keys.Positions``): the start of a window, (start, sequence) where
-duplicates are kept, (end, start) of a session. A segment is a span of time, ``segment_interval`` long; it expires as a
-whole, by dropping its map. A ``time_ordered`` store has a second map per segment, "<store>/<segment>/t": the same rows, time
-first. The map "<store>" holds two numbers that a new process must find again: the store's time and the last sequence number.
+A *position* names a row among those of its key (``positions``): the start of a window, (start, sequence) where
+duplicates are kept, (end, start) of a session. A segment expires as a whole, by dropping its map.
 
 Which rows are live is Kafka Streams' rule, by the greatest time ever put:
 
-- in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads end
-  at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
+- in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads
+  end at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
 - in an in-memory store both end at exactly the retention.
 """
 
@@ -24,55 +22,16 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
-from penstock.record import Headers, Origin
+from penstock.record import Headers
 from penstock.state.base import BytesStore, Sealed, ShardState
-from penstock.state.keys import MAX_TIME, Positions, pack_time, unpack_time
+from penstock.state.keys import MAX_TIME, pack_time, unpack_time
+from penstock.state.layer import Entry, Found, Layer, merge
+from penstock.state.positions import Positions
+from penstock.state.segments import OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
 
-#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write)
-Entry: TypeAlias = tuple[bytes | None, int, Headers, Origin, int]
-#: the rows of one key in one layer: sorted positions, and the entry of each
-KeyRows: TypeAlias = tuple[list[Any], dict[Any, Entry]]
-#: (key bytes, position, value bytes, timestamp)
-Found: TypeAlias = tuple[bytes, Any, bytes, int]
-
-OBSERVED, SEQUENCE = b"observed", b"sequence"
-
-
-class Layer:
-    """The rows of one epoch. ``times`` is filled only where there is an index by time."""
-
-    __slots__ = ("at", "keys", "times")
-
-    def __init__(self) -> None:
-        self.keys: dict[bytes, KeyRows] = {}
-        self.times: list[int] = []  # sorted, each once
-        self.at: dict[int, list[tuple[bytes, Any]]] = {}
-
-    def find(self, key: bytes, position: Any) -> Entry | None:
-        """Return the entry of a row, or None where this epoch did not touch it."""
-        rows = self.keys.get(key)
-        return None if rows is None else rows[1].get(position)
-
-    def index(self, time: int, key: bytes, position: Any) -> None:
-        """Remember a new row by its time."""
-        rows = self.at.get(time)
-        if rows is None:
-            self.at[time] = [(key, position)]
-            insort(self.times, time)
-        else:
-            rows.append((key, position))
-
-    def between(self, since: int, until: int) -> Iterator[tuple[bytes, Any]]:
-        """Iterate the rows of a span of time, where there is an index."""
-        for time in self.times[bisect_left(self.times, since) : bisect_right(self.times, until)]:
-            yield from self.at[time]
-
-    def rows(self) -> Iterator[tuple[bytes, Any]]:
-        """Iterate all rows."""
-        for key, (positions, _) in self.keys.items():
-            for position in positions:
-                yield key, position
+#: (since, until, lower key or None, upper key or None), all inclusive
+Bounds: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 
 
 class Segmented:
@@ -83,7 +42,6 @@ class Segmented:
         self.spec = spec
         self.name = spec.name
         self.retention = spec.retention
-        self.interval = segment_interval(spec)
         self.positions = positions
         self.stamped = spec.timestamped
         #: iteration over several keys goes by time (Kafka: in-memory, time-ordered), not by segment and key
@@ -93,9 +51,12 @@ class Segmented:
         self.sequence = 0
         self._stored_observed = -1
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
-        self._state = state
-        self._segments: dict[int, BytesStore] = {}
-        self._open_segments()
+        self.segments = Segments(spec, state, positions)
+        self.interval = self.segments.interval
+        self._reach(-1)
+        self._read_numbers()
+        if self.observed == -1:  # restored from the changelog
+            self._reach(self.segments.newest())
 
     # ---- time
 
@@ -130,7 +91,7 @@ class Segmented:
             entry = layer.find(key, position)
             if entry is not None:
                 return None if entry[0] is None else (entry[0], entry[1])
-        segment = self._segments.get(self.positions.time(position) // self.interval)
+        segment = self.segments.live.get(self.positions.time(position) // self.interval)
         if segment is None:
             return None
         raw = segment.get(key + self.positions.suffix(position))
@@ -184,7 +145,7 @@ class Segmented:
     def _base_of_key(self, key: bytes, first: Any, last: Any, since: int, until: int) -> list[tuple[Any, bytes, int]]:
         found: list[tuple[Any, bytes, int]] = []
         suffix, parse, size = self.positions.suffix, self.positions.parse, len(key) + self.positions.suffix_size
-        for _, segment in self._live(since, until):
+        for _, segment in self.segments.between(since, until):
             # every row between the two bounds begins with the key; one of the same length has this very key
             for row, raw in segment.range(key + suffix(first), key + suffix(last) + b"\0"):
                 if len(row) == size:
@@ -212,7 +173,7 @@ class Segmented:
             return iter(())
         by_time = self.by_time if by_time is None else by_time
         above = self._above(since, until, lower, upper, by_time)
-        ids = {number for number, _ in self._live(since, until)}.union(above)
+        ids = {number for number, _ in self.segments.between(since, until)}.union(above)
         return self._scan(sorted(ids, reverse=reverse), above, (since, until, lower, upper), reverse, by_time)
 
     def _scan(
@@ -225,9 +186,9 @@ class Segmented:
     ) -> Iterator[Found]:
         for number in ids:
             upper_rows = sorted(above.get(number, {}).items(), key=_first, reverse=reverse)
-            segment = self._segments.get(number)
+            segment = self.segments.live.get(number)
             base = iter(()) if segment is None else self._base(number, segment, bounds, reverse, by_time)
-            yield from _merge(upper_rows, base, reverse)
+            yield from merge(upper_rows, base, reverse)
 
     def _above(
         self, since: int, until: int, lower: bytes | None, upper: bytes | None, by_time: bool
@@ -282,7 +243,7 @@ class Segmented:
         since, until, lower, upper = bounds
         parse, suffix = self.positions.parse_by_time, self.positions.suffix
         end = None if until >= MAX_TIME else pack_time(until + 1)
-        for row, _ in self._state.map(self._time_name(number)).range(pack_time(since), end, reverse):
+        for row, _ in self.segments.by_time(number).range(pack_time(since), end, reverse):
             key, position = parse(row)
             if (lower is None or lower <= key) and (upper is None or key <= upper):
                 raw = segment.get(key + suffix(position))
@@ -290,7 +251,7 @@ class Segmented:
                 yield row, (key, position, *self._unpack(raw))
 
     def _last_row(self, key: bytes, time: int) -> bytes:
-        """Return a row that no row of a key <= ``key`` sorts behind: the suffix of a shorter key may reach beyond it."""
+        """Return a row that no row of a key <= ``key`` sorts behind: the suffix of a shorter key may reach past it."""
         suffix = self.positions.suffix(self.positions.last(time))
         return max(key[:size] + suffix for size in range(len(key) + 1))
 
@@ -307,8 +268,8 @@ class Segmented:
             del entries[position]
         self._write_rows(sealed, layer, logged)
         oldest = self.oldest // self.interval
-        for number in [n for n in self._segments if n < oldest]:
-            sealed.drops += self._segment_name(number), self._time_name(number)
+        for number in [n for n in self.segments.live if n < oldest]:
+            sealed.drops += self.segments.name(number), self.segments.time_name(number)
         sealed.writes.append((OBSERVED, pack_time(self.observed)))
         if self.spec.retain_duplicates:
             sealed.writes.append((SEQUENCE, pack_time(self.sequence)))
@@ -331,10 +292,10 @@ class Segmented:
                 if logged:
                     changelog.append((row, value, timestamp, ()))
                 kept = pack_time(timestamp) + value if stamped and value is not None else value
-                sealed.side.setdefault(self._segment_name(number), []).append((row, kept))
+                sealed.side.setdefault(self.segments.name(number), []).append((row, kept))
                 if self.spec.time_ordered:
                     there = None if value is None else b""
-                    sealed.side.setdefault(self._time_name(number), []).append((by_time(key, position), there))
+                    sealed.side.setdefault(self.segments.time_name(number), []).append((by_time(key, position), there))
         if (
             self.spec.retain_duplicates
         ):  # the last changelog row must carry the last sequence number: restore relies on it
@@ -342,93 +303,19 @@ class Segmented:
 
     def apply(self, sealed: Sealed) -> None:
         """Bring a committed epoch into the base; its rows are read from there from now on."""
-        sealed.write_to(self._state, self.name)
+        self.segments.apply(sealed)
         self.pending = [(mine, layer) for mine, layer in self.pending if mine is not sealed]
-        for name in sealed.drops:
-            self._forget(name)
-        for name in sealed.side:
-            self._know(name)
         self._read_numbers()
-
-    # ---- segments
-
-    def _open_segments(self) -> None:
-        self._reach(-1)
-        for name in self._state.names():
-            self._know(name)
-        self._read_numbers()
-        if self.observed == -1 and self._segments:  # restored from the changelog: find the newest row
-            self._reach(self._newest())
 
     def _read_numbers(self) -> None:
-        numbers = self._state.map(self.name)
-        observed, sequence = numbers.get(OBSERVED), numbers.get(SEQUENCE)
-        if observed is not None:
-            self._stored_observed = max(self._stored_observed, unpack_time(observed))
-            if self._stored_observed > self.observed:
-                self._reach(self._stored_observed)
-        if sequence is not None:
-            self.sequence = max(self.sequence, unpack_time(sequence))
-
-    def _newest(self) -> int:
-        parse, time_of = self.positions.parse, self.positions.time
-        for number in sorted(self._segments, reverse=True):
-            times = [time_of(parse(row)[1]) for row, _ in self._segments[number].range(None, None)]
-            if times:
-                return max(times)
-        return -1
-
-    def _live(self, since: int, until: int) -> list[tuple[int, BytesStore]]:
-        first, last = since // self.interval, until // self.interval
-        return sorted(((n, s) for n, s in self._segments.items() if first <= n <= last), key=_first)
-
-    def _know(self, name: str) -> None:
-        number = self._number(name)
-        if number is not None and number not in self._segments:
-            self._segments[number] = self._state.map(name)
-
-    def _forget(self, name: str) -> None:
-        number = self._number(name)
-        if number is not None:
-            self._segments.pop(number, None)
-
-    def _number(self, name: str) -> int | None:
-        tail = name[len(self.name) + 1 :] if name.startswith(self.name + "/") else ""
-        return int(tail) if tail.isdigit() else None
-
-    def _segment_name(self, number: int) -> str:
-        return f"{self.name}/{number}"
-
-    def _time_name(self, number: int) -> str:
-        return f"{self.name}/{number}/t"
+        observed, sequence = self.segments.numbers()
+        self._stored_observed = max(self._stored_observed, observed)
+        self.sequence = max(self.sequence, sequence)
+        if observed > self.observed:
+            self._reach(observed)
 
     def _unpack(self, raw: bytes) -> tuple[bytes, int]:
         return (raw[8:], unpack_time(raw)) if self.stamped else (raw, -1)
-
-
-#: (since, until, lower key or None, upper key or None), all inclusive
-Bounds: TypeAlias = tuple[int, int, bytes | None, bytes | None]
-
-
-def segment_interval(spec: StoreSpec) -> int:
-    """Return the length of a segment: half the retention, at least a minute."""
-    return spec.segment_interval or max((spec.retention or 0) // 2, 60_000)
-
-
-def restore_rows(
-    spec: StoreSpec, positions: Positions, row: bytes, value: bytes | None, timestamp: int
-) -> list[tuple[str, bytes, bytes | None]]:
-    """Return what a changelog row is in the base: (map name, key, value or None) each."""
-    key, position = positions.parse(row)
-    segment = f"{spec.name}/{positions.time(position) // segment_interval(spec)}"
-    kept = pack_time(timestamp) + value if spec.timestamped and value is not None else value
-    # without its number, the store finds its time again from the newest row
-    rows: list[tuple[str, bytes, bytes | None]] = [(segment, row, kept), (spec.name, OBSERVED, None)]
-    if spec.time_ordered:
-        rows.append((segment + "/t", positions.by_time(key, position), None if value is None else b""))
-    if spec.retain_duplicates:
-        rows.append((spec.name, SEQUENCE, pack_time(position[1])))
-    return rows
 
 
 def _first(row: tuple[Any, Any]) -> Any:
@@ -437,21 +324,3 @@ def _first(row: tuple[Any, Any]) -> Any:
 
 def _sequence(row: tuple[bytes, bytes | None, int, Headers]) -> bytes:
     return row[0][-4:]
-
-
-def _merge(
-    upper: list[tuple[bytes, tuple[bytes, Any, Entry]]], base: Iterator[tuple[bytes, Found]], reverse: bool
-) -> Iterator[Found]:
-    """Merge two runs sorted alike; where both know a row, the upper one speaks."""
-    below = next(base, None)
-    for sort_key, (key, position, entry) in upper:
-        while below is not None and (below[0] > sort_key if reverse else below[0] < sort_key):
-            yield below[1]
-            below = next(base, None)
-        if below is not None and below[0] == sort_key:
-            below = next(base, None)
-        if entry[0] is not None:
-            yield key, position, entry[0], entry[1]
-    while below is not None:
-        yield below[1]
-        below = next(base, None)

@@ -12,7 +12,8 @@ from penstock.record import Windowed
 from penstock.serde import Serde
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
 from penstock.state.key_value import Rows
-from penstock.state.segmented import Entry, Found, Segmented
+from penstock.state.layer import Entry, Found
+from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
 
 
@@ -110,9 +111,13 @@ class SegmentedStore(Store):
             self._windowed(key, position),
             None if value is None else decode(value),
             decode(old) if old is not None and self._send_old else None,
-            timestamp,
+            self._flush_time(position, timestamp),
             headers,
         )
+
+    def _flush_time(self, position: Any, timestamp: int) -> int:
+        """Return the timestamp that an update carries."""
+        return timestamp
 
     def _forwarded(self, key: bytes, position: Any) -> bytes | None:
         """Return what those downstream know of a row: what was forwarded last, else the value before the epoch."""

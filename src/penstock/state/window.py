@@ -1,13 +1,13 @@
 """Window stores: a value (or several, ``retain_duplicates``) per key and window start. Verbs are Kafka's in snake_case.
 
-Everything inside is bytes; see ``segmented`` for layers, segments and expiry. Order of iteration: the windows of one key by
-start; over several keys by segment, then key, then start in the default store, and by start, then key in an in-memory or
-time-ordered one.
+Everything inside is bytes; see ``segmented`` for layers, segments and expiry. Order of iteration: the windows of one
+key by start; over several keys by segment, then key, then start in the default store, and by start, then key in an
+in-memory or time-ordered one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from penstock.errors import StoreError
@@ -15,9 +15,11 @@ from penstock.record import Headers, ValueAndTimestamp, Windowed
 from penstock.serde import Serde
 from penstock.state.base import ShardState, StoreContext
 from penstock.state.key_value import Rows
-from penstock.state.keys import DUPLICATES, MAX_SEQUENCE, MAX_TIME, WINDOW
-from penstock.state.segmented import Segmented, restore_rows
+from penstock.state.keys import MAX_SEQUENCE, MAX_TIME
+from penstock.state.positions import DUPLICATES, WINDOW
+from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import SegmentedStore
+from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 
 
@@ -250,54 +252,32 @@ class ReadOnlyWindowView:
     penstock.errors.StoreError: store 'visits' is read-only here: it has no 'put'
     """
 
+    _VERBS = frozenset(
+        f"{direction}{verb}" for direction in ("", "backward_") for verb in ("fetch", "fetch_range", "fetch_all", "all")
+    )
+
     def __init__(self, store: WindowStore) -> None:
         self._store = store
 
-    def fetch(self, key: Any, since: int, until: int | None = None) -> Any:
-        """Return the value of the window that starts at ``since``; with ``until``, iterate (start, value)."""
-        found = self._store.fetch(key, since, until)
-        return _plain(found) if until is None else _plain_rows(found)
-
-    def backward_fetch(self, key: Any, since: int, until: int) -> Rows:
-        """Iterate (start, value) of a key's windows, the newest first."""
-        return _plain_rows(self._store.backward_fetch(key, since, until))
-
-    def fetch_range(self, lower: Any, upper: Any, since: int, until: int) -> Rows:
-        """Iterate (Windowed, value) of a range of keys."""
-        return _plain_rows(self._store.fetch_range(lower, upper, since, until))
-
-    def backward_fetch_range(self, lower: Any, upper: Any, since: int, until: int) -> Rows:
-        """Iterate as ``fetch_range`` does, backwards."""
-        return _plain_rows(self._store.backward_fetch_range(lower, upper, since, until))
-
-    def fetch_all(self, since: int, until: int) -> Rows:
-        """Iterate (Windowed, value) of all windows that start in [since, until]."""
-        return _plain_rows(self._store.fetch_all(since, until))
-
-    def backward_fetch_all(self, since: int, until: int) -> Rows:
-        """Iterate as ``fetch_all`` does, backwards."""
-        return _plain_rows(self._store.backward_fetch_all(since, until))
-
-    def all(self) -> Rows:
-        """Iterate every (Windowed, value)."""
-        return _plain_rows(self._store.all())
-
-    def backward_all(self) -> Rows:
-        """Iterate every (Windowed, value), backwards."""
-        return _plain_rows(self._store.backward_all())
-
-    def __getattr__(self, verb: str) -> NoReturn:
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        if verb in self._VERBS:
+            return _plain(getattr(self._store, verb))
         if verb.startswith("__"):
             raise AttributeError(verb)
         raise StoreError(f"store {self._store.name!r} is read-only here: it has no {verb!r}")
 
 
-def _plain(value: Any) -> Any:
-    return value[0] if isinstance(value, ValueAndTimestamp) else value
+def _plain(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a verb give plain values where the store has timestamped ones."""
 
+    def value_of(found: Any) -> Any:
+        return found[0] if isinstance(found, ValueAndTimestamp) else found
 
-def _plain_rows(rows: Iterable[tuple[Any, Any]]) -> Rows:
-    return Rows((key, _plain(value)) for key, value in rows)
+    def call(*args: Any, **options: Any) -> Any:
+        found = verb(*args, **options)
+        return Rows((key, value_of(value)) for key, value in found) if isinstance(found, Rows) else value_of(found)
+
+    return call
 
 
 def restore_window_row(
