@@ -1,0 +1,102 @@
+"""Imports point one way, and each fenced library stays in its room."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src" / "penstock"
+
+# Each room may import the rooms named beside it, and itself. "top" are the single files of the ground floor.
+GROUND = {"errors", "record", "clock", "durations", "config", "windows", "extractors"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "clock": set(),
+    "record": {"errors"},
+    "durations": {"errors"},
+    "extractors": {"errors"},
+    "config": {"errors"},
+    "windows": {"errors", "durations"},
+    "serde": GROUND,
+    "state": GROUND | {"serde"},
+    "log": GROUND | {"serde"},
+    "processor": GROUND | {"serde", "state"},
+    "operators": GROUND | {"serde", "state", "log", "processor"},
+    "topology": GROUND | {"serde", "state", "log", "processor", "operators"},
+    "dsl": GROUND | {"serde", "state", "log", "processor", "operators", "topology"},
+    "plan": GROUND | {"serde", "state", "log", "processor", "operators", "topology"},
+    "lane": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan"},
+    "dev": GROUND,
+    "testing": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane"},
+    "cli": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dsl", "testing", "dev", "front"},
+    "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl"},
+}
+FENCES = {
+    "lmdb": {"state/lmdb_store.py"},
+    "time": {"clock.py"},
+    "confluent_kafka": set(),
+    "pyspark": {"dev/jars.py"},
+    "starlette": set(),
+}
+FILES = sorted(SRC.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    relative = path.relative_to(SRC)
+    if relative == Path("__init__.py"):
+        return "front"
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imports_of(path: Path) -> set[str]:
+    """The full names that a file imports, those for type checking left out: they make no cycle."""
+    tree = ast.parse(path.read_text())
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in guarded:
+            continue
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "penstock":
+            rooms.add(parts[1] if len(parts) > 1 and parts[1] in ALLOWED else "front")
+    return rooms
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_imports_point_one_way(path):
+    room = room_of(path)
+    wrong = imported_rooms(path) - ALLOWED[room] - {room}
+    assert not wrong, f"{room} must not import {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("library", FENCES)
+def test_fenced_libraries_stay_in_their_room(library):
+    users = {
+        str(path.relative_to(SRC)) for path in FILES if any(name.split(".")[0] == library for name in imports_of(path))
+    }
+    assert users <= FENCES[library]
+
+
+def test_no_file_names_this_machine_or_a_registry():
+    root = SRC.parents[1]
+    words = ("repo1." + "maven", "pypi." + "org", "registry." + "npmjs", "/" + "root/", "/" + "work/")
+    for folder in ("src", "tests", "bench", "docs", "examples", ".ci"):
+        for path in (root / folder).rglob("*"):
+            if path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".xml", ""} and "__pycache__" not in path.parts:
+                text = path.read_text(errors="ignore")
+                assert not [word for word in words if word in text], path
