@@ -14,7 +14,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
-from penstock.record import NO_ORIGIN, Headers, Origin
+from penstock.record import Headers, Origin
 from penstock.serde import Serde
 from penstock.state.base import Sealed, ShardState, Store, StoreContext
 from penstock.state.keys import SUPPRESS_HEADERS, BufferContext, BufferRow, pack_buffer_row, parse_buffer_row
@@ -101,7 +101,8 @@ class BufferStore(Store):
         else:
             time, prior = present.time, present.prior
             self.size_bytes -= present.size
-        origin = self._context.origin
+        at_hand = self._context.origin
+        origin = _surviving(at_hand.topic, at_hand.partition, at_hand.offset, timestamp, headers)
         size = _size(raw_key, prior, raw_old, raw_new, origin.topic, headers)
         self._rows[raw_key] = Held(time, prior, raw_old, raw_new, timestamp, headers, origin, size)
         self.size_bytes += size
@@ -184,10 +185,16 @@ def _pack(held: Held) -> bytes:
 
 
 def _held(key: bytes, row: BufferRow, time: int) -> Held:
-    """Rebuild a row from its bytes: coordinates are kept, the raw bytes of the source record are not."""
+    """Rebuild a row from its bytes."""
     timestamp, offset, topic, partition, headers = row.context
-    origin = NO_ORIGIN
-    if topic:
-        origin = Origin(topic, partition, offset, timestamp, None, None, headers, partition)
-    size = _size(key, row.prior, row.old, row.new, topic or None, headers)
+    origin = _surviving(topic or None, partition, offset, timestamp, headers)
+    size = _size(key, row.prior, row.old, row.new, origin.topic, headers)
     return Held(time, row.prior, row.old, row.new, timestamp, headers, origin, size)
+
+
+def _surviving(topic: str | None, partition: int, offset: int, timestamp: int, headers: Headers) -> Origin:
+    """Return the part of an origin that the changelog keeps, so that a restart changes nothing downstream.
+
+    The raw bytes of the source record are not in it, nor how far its partition had come.
+    """
+    return Origin(topic, partition, offset, timestamp, None, None, headers, max(partition, 0), -1, timestamp)

@@ -27,7 +27,7 @@ from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.keys import MAX_TIME, pack_time, unpack_time
 from penstock.state.layer import Entry, Found, Layer, merge
 from penstock.state.positions import Positions
-from penstock.state.segments import OBSERVED, SEQUENCE, Segments
+from penstock.state.segments import EMITTED, OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
 
 #: (since, until, lower key or None, upper key or None), all inclusive
@@ -49,7 +49,9 @@ class Segmented:
         self.dirty = Layer()
         self.pending: list[tuple[Sealed, Layer]] = []
         self.sequence = 0
-        self._stored_observed = -1
+        #: position up to which windows were emitted on close
+        self.emitted = -1
+        self._stored_observed = self._stored_emitted = -1
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
         self.segments = Segments(spec, state, positions)
         self.interval = self.segments.interval
@@ -260,7 +262,7 @@ class Segmented:
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
         sealed, layer = Sealed(), self.dirty
-        if not layer.keys and self.observed == self._stored_observed:
+        if not layer.keys and (self.observed, self.emitted) == (self._stored_observed, self._stored_emitted):
             return sealed
         for key, position in skip:
             positions, entries = layer.keys[key]
@@ -273,7 +275,9 @@ class Segmented:
         sealed.writes.append((OBSERVED, pack_time(self.observed)))
         if self.spec.retain_duplicates:
             sealed.writes.append((SEQUENCE, pack_time(self.sequence)))
-        self._stored_observed = self.observed
+        if self.emitted >= 0:
+            sealed.writes.append((EMITTED, pack_time(self.emitted)))
+        self._stored_observed, self._stored_emitted = self.observed, self.emitted
         self.pending.append((sealed, layer))
         self.dirty = Layer()
         return sealed
@@ -308,9 +312,11 @@ class Segmented:
         self._read_numbers()
 
     def _read_numbers(self) -> None:
-        observed, sequence = self.segments.numbers()
+        observed = self.segments.number(OBSERVED, -1)
         self._stored_observed = max(self._stored_observed, observed)
-        self.sequence = max(self.sequence, sequence)
+        self._stored_emitted = max(self._stored_emitted, self.segments.number(EMITTED, -1))
+        self.emitted = max(self.emitted, self._stored_emitted)
+        self.sequence = max(self.sequence, self.segments.number(SEQUENCE, 0))
         if observed > self.observed:
             self._reach(observed)
 

@@ -60,6 +60,17 @@ class SegmentedStore(Store):
         """Make what the verbs give of a row."""
         return value
 
+    # ---- emit on close
+
+    @property
+    def emitted(self) -> int:
+        """Position (start of a window, end of a session) up to which results were emitted on close; −1: none yet."""
+        return self._rows.emitted
+
+    @emitted.setter
+    def emitted(self, position: int) -> None:
+        self._rows.emitted = position
+
     # ---- the barrier
 
     def on_flush(self, listener: OnFlush, *, send_old: bool) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    <store>               two numbers: the store's time, the last sequence number
+    <store>               numbers: the store's time, the last sequence number, the last window emitted on close
     <store>/<segment>     key position → value; ``segment`` is time // interval
     <store>/<segment>/t   the same rows, time first, without values (only where ``time_ordered``)
 """
@@ -14,7 +14,7 @@ from penstock.state.keys import pack_time, unpack_time
 from penstock.state.positions import Positions
 from penstock.state.spec import StoreSpec
 
-OBSERVED, SEQUENCE = b"observed", b"sequence"
+OBSERVED, SEQUENCE, EMITTED = b"observed", b"sequence", b"emitted"
 
 
 def segment_interval(spec: StoreSpec) -> int:
@@ -51,11 +51,10 @@ class Segments:
         for name in sealed.side:
             self._add(name)
 
-    def numbers(self) -> tuple[int, int]:
-        """Return the store's time and last sequence number as of the last barrier (−1, 0 where there are none)."""
-        stored = self._state.map(self._name)
-        observed, sequence = stored.get(OBSERVED), stored.get(SEQUENCE)
-        return -1 if observed is None else unpack_time(observed), 0 if sequence is None else unpack_time(sequence)
+    def number(self, name: bytes, default: int) -> int:
+        """Return one of the store's numbers as of the last barrier."""
+        stored = self._state.map(self._name).get(name)
+        return default if stored is None else unpack_time(stored)
 
     def newest(self) -> int:
         """Find the time of the newest row; −1 where there is none. It reads a whole segment: only after a restore."""
