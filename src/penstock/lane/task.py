@@ -82,7 +82,8 @@ class Task:
         try:
             self.entries[source](key, value, timestamp, headers)
         except Exception as error:
-            raise self._explained(error) from error.__cause__
+            explained = self._explained(error)
+            raise explained from explained.__cause__
 
     def process_all(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         """Run a batch of decoded records, in order: the hot loop of a lane.
@@ -101,7 +102,8 @@ class Task:
                 if waiting:
                     self.punctuate(PunctuationType.STREAM_TIME)
         except Exception as error:
-            raise self._explained(error) from error.__cause__
+            explained = self._explained(error)
+            raise explained from explained.__cause__
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
@@ -144,7 +146,8 @@ class Task:
             for store in self.stores.values():
                 store.flush()
         except Exception as error:
-            raise self._explained(error) from error.__cause__
+            explained = self._explained(error)
+            raise explained from explained.__cause__
 
     def seal(self) -> dict[str, Sealed]:
         """Hand out the epoch's writes by store."""
