@@ -1,17 +1,20 @@
 """The adapter is right if well-known topologies give the results that Kafka's documentation tells of."""
 
+import re
 from types import SimpleNamespace
+from uuid import UUID
 
 import compare
 import oracle
 import pytest
 
+from penstock.extractors import TimestampExtractor
 from penstock.operators.emit import EmitStrategy
 from penstock.processor import FixedKeyProcessor, Processor, PunctuationType, ValueTransformer
-from penstock.record import Record, ValueAndTimestamp, VersionedRecord, Windowed
+from penstock.record import Record, VersionedRecord, Windowed
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import Stores
-from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
+from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 TEXT = {"key": Serdes.string, "value": Serdes.string}
 COUNT = {"key": Serdes.string, "value": Serdes.int64}
@@ -59,7 +62,7 @@ def test_word_count_with_its_internal_topics_and_store(in_memory):
         assert driver.all_output()["conformance-counts-changelog"][-1] == (b"all", b"\0\0\0\0\0\0\0\2", 7, ())
         assert driver.stores() == ["counts"]
         assert driver.store_contents("counts") == [("all", 2, 7), ("lead", 1, 7), ("streams", 1, 7)]
-        assert driver.store("counts").get("all") == ValueAndTimestamp(2, 7)
+        assert driver.store("counts").get("all") == 2
 
 
 def test_describe_is_kafkas_text():
@@ -88,7 +91,7 @@ def test_stateless_operators():
         stream = stream.flat_map(lambda k, v: [(k, v), (k, None)]).select_key(lambda k, v: k.upper())
         branches = stream.split("p-").branch(lambda k, v: v is None, "null").default("rest")
         assert list(branches) == ["p-null", "p-rest"]
-        branches["p-rest"].merge(branches["p-null"]).to(lambda k, v: "out", **TEXT)
+        branches["p-rest"].merge(branches["p-null"]).to(lambda k, v, origin: "out", **TEXT)
 
     script = [("in", "k", "v", 1), ("in2", "k", "no", 2), ("in2", "x", "y", 3)]
     assert rows(run(topology, script)) == [("V", "vk", 1), ("V", None, 1), ("Y", "yx", 3), ("Y", None, 3)]
@@ -330,7 +333,7 @@ def test_versioned_table_is_joined_as_of_the_record():
     with oracle.TopologyTestDriver(topology(builder)) as driver:
         for step in script[:2]:
             driver.pipe(step[0], b"k", step[2].encode(), step[3])
-        assert driver.store_contents("v") == [("k", "1", 10), ("k", "2", 20)]
+        assert driver.store_contents("v") == [("k", "1", 10, 20), ("k", "2", 20, None)]
         assert driver.store("v").get("k", 12) == VersionedRecord("1", 10)
 
 
@@ -371,6 +374,179 @@ def test_optimization_merges_repartition_topics():
     assert topology(oracle.StreamsBuilder(), ()) == 2
     assert topology(oracle.StreamsBuilder(), ["merge_repartition_topics"]) == 1
     assert topology(oracle.StreamsBuilder(), "all") == 1
+
+
+def test_sources_by_pattern_extractor_and_partitioner():
+    def topology(builder):
+        stream = builder.stream(
+            re.compile("in-.*"), **TEXT, timestamp=lambda record: int(record.value), offset_reset="latest"
+        )
+        stream.filter(lambda k, v: k != "x").to(
+            "out", **TEXT, partitioner=lambda topic, k, v, n: () if k == "drop" else 0
+        )
+
+    script = [("in-1", "a", "5", 0), ("in-2", "drop", "6", 0), ("in-2", "b", "7", 0), ("in-2", "b", "-1", 0)]
+    assert rows(run(topology, script)) == [("a", "5", 5), ("b", "7", 7)]
+
+
+def test_built_in_extractors_are_kafkas():
+    def topology(builder):
+        builder.stream("in", **TEXT, timestamp=TimestampExtractor.wall_clock).to("out", **TEXT)
+
+    assert rows(run(topology, [("wall_clock", 77), ("in", "a", "5", 0)])) == [("a", "5", 77)]
+
+
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [(Serdes.bytes, b"\x00\xff"), (Serdes.int32, -7), (Serdes.int64, 1 << 40), (Serdes.float32, 0.5),
+     (Serdes.float64, 0.1), (Serdes.boolean, True), (Serdes.uuid, UUID(int=5)), (Serdes.json, {"a": [1, None]}),
+     (Serdes.string, "é€")],
+)  # fmt: skip
+def test_values_of_every_serde_pass_through_lambdas_and_stores(serde, value):
+    seen = []
+
+    def topology(builder):
+        table = builder.table("in", key=serde, value=serde, store="t")
+        table.to_stream().peek(lambda k, v: seen.append((k, v))).map_values(lambda v: v).to(
+            "out", key=serde, value=serde
+        )
+
+    builder = oracle.StreamsBuilder()
+    topology(builder)
+    with oracle.TopologyTestDriver(builder) as driver:
+        driver.input_topic("in", key=serde, value=serde).pipe(value, value, 3)
+        assert driver.all_output()["out"] == [(serde.serialize(value), serde.serialize(value), 3, ())]
+        assert driver.output_topic("out", key=serde, value=serde).read_all() == [Record(value, value, 3)]
+        assert driver.store_contents("t") == [(value, value, 3)]
+    assert seen == [(value, value)]
+
+
+def test_global_store_with_its_own_processor():
+    class Upper(Processor):
+        def process(self, record):
+            self.context.store("g").put(record.key, record.value.upper())
+
+    class Look(Processor):
+        def process(self, record):
+            self.context.forward(record.with_value(self.context.store("g").get(record.key)))
+
+    def topology(builder):
+        builder.add_global_store(Stores.key_value("g", **TEXT), "facts", Upper, **TEXT)
+        builder.stream("in", **TEXT).process(Look).to("out", **TEXT)
+
+    assert rows(run(topology, [("facts", "k", "v", 0), ("in", "k", "x", 1)])) == [("k", "V", 1)]
+
+
+def test_window_and_session_stores_of_the_processor_api():
+    class Keep(Processor):
+        def init(self, context):
+            self.context, self.w, self.s = context, context.store("w"), context.store("s")
+
+        def process(self, record):
+            key, value, at = record.key, record.value, record.timestamp
+            self.w.put(key, value, at)
+            self.s.put(Windowed(key, at, at + 1), value)
+            with self.w.fetch(key, 0, 100) as windows:
+                found = [
+                    list(windows),
+                    self.w.fetch(key, at),
+                    list(self.w.fetch_range("a", "b", 0, 9)),
+                    list(self.w.backward_all()),
+                ]
+            found += [list(self.s.find_sessions(key, 0, 100)), self.s.fetch_session(key, at, at + 1)]
+            found += [list(self.s.fetch_range(None, None))]
+            self.context.forward(record.with_value(repr(found)))
+
+    def topology(builder):
+        stores = [Stores.window("w", 1000, 10, **TEXT), Stores.session("s", 1000, **TEXT)]
+        builder.stream("in", **TEXT).process(Keep, stores=stores).to("out", **TEXT)
+
+    window, session = Windowed("a", 5, 15), Windowed("a", 5, 6)
+    (record,) = run(topology, [("in", "a", "x", 5)])
+    assert record.value == repr(
+        [[(5, "x")], "x", [(window, "x")], [(window, "x")], [(session, "x")], "x", [(session, "x")]]
+    )
+
+
+def test_joins_with_uneven_windows_foreign_keys_of_two_arguments_and_grace():
+    def uneven(builder):
+        left, right = builder.stream("l", **TEXT), builder.stream("r", **TEXT)
+        left.join(right, lambda a, b: a + b, window=JoinWindows(0, before=-2, after=5), store="j", name="j").to(
+            "out", **TEXT
+        )
+
+    script = [("l", "k", "a", 10), ("r", "k", "1", 11), ("r", "k", "2", 12), ("r", "k", "3", 15), ("r", "k", "4", 16)]
+    assert rows(run(uneven, script)) == [("k", "a2", 12), ("k", "a3", 15)]
+
+    def foreign(builder):
+        left, right = builder.table("l", **TEXT), builder.table("r", **TEXT)
+        joined = left.left_join(right, lambda a, b: f"{a}{b}", foreign_key=lambda k, v: k[0], name="fk",
+                                store=Stores.key_value("fk", value=Serdes.string))  # fmt: skip
+        joined.to_stream().to("out", **TEXT)
+
+    assert rows(run(foreign, [("l", "xy", "a", 0), ("r", "x", "b", 1)])) == [("xy", "aNone", 0), ("xy", "ab", 1)]
+
+    def grace(builder):
+        table = builder.table("t", **TEXT, store=Stores.versioned("v", 100))
+        builder.stream("in", **TEXT).join(table, lambda a, b: a + b, grace=10, name="g").to("out", **TEXT)
+
+    script = [("in", "k", "a", 1), ("t", "k", "1", 1), ("in", "k", "b", 12)]
+    assert rows(run(grace, script)) == [("k", "a1", 1)]
+
+
+def test_windowed_cogroups_and_unlimited_windows():
+    def cogroup(builder):
+        one, two = (builder.stream(name, **TEXT).group_by_key() for name in ("a", "b"))
+        both = one.cogroup(lambda k, v, agg: agg + v).cogroup(two, lambda k, v, agg: agg + v.upper())
+        table = both.windowed_by(SessionWindows(5)).aggregate(
+            lambda: "", merger=lambda k, x, y: x + y, value=Serdes.string
+        )
+        table.to_stream(key=lambda k, v: k.key).to("out", **TEXT)
+
+    assert rows(run(cogroup, [("a", "k", "x", 0), ("b", "k", "y", 3)])) == [
+        ("k", "x", 0),
+        ("k", None, 0),
+        ("k", "xY", 3),
+    ]
+
+    def unlimited(builder):
+        table = builder.stream("in", **TEXT).group_by_key().windowed_by(UnlimitedWindows(5)).count()
+        table.to_stream(key=lambda k, v: k.key).to("out", **COUNT)
+
+    assert rows(run(unlimited, [("in", "a", "", 4), ("in", "a", "", 9)], value=Serdes.int64)) == [("a", 1, 9)]
+
+
+def test_grouped_tables_repartition_and_options_of_stores():
+    def topology(builder):
+        stream = builder.stream("in", **TEXT).repartition(name="again", partitions=3)
+        table = stream.to_table(store=Stores.lru("few", 2, logged=False), name="table")
+        table.filter(lambda k, v: v != "no", store=Stores.key_value("kept", persistent=False, cached=True))
+        grouped = table.group_by(lambda k, v: (v, v), **TEXT)
+        grouped.count(store="n").to_stream().to("out", **COUNT)
+        grouped.reduce(lambda agg, v: agg + v, lambda agg, v: agg[len(v) :]).to_stream().to("out2", **TEXT)
+
+    builder = oracle.StreamsBuilder()
+    topology(builder)
+    with oracle.TopologyTestDriver(builder, config={"processing_guarantee": "exactly_once"}) as driver:
+        source = driver.input_topic("in", **TEXT)
+        for key in "abc":
+            source.pipe(key, "x", 1)
+        assert driver.store_contents("few") == [("b", "x", 1), ("c", "x", 1)]
+        assert driver.store_contents("kept") == [("a", "x", 1), ("b", "x", 1), ("c", "x", 1)]
+        assert driver.output_topic("out", **COUNT).read_table() == {"x": 3}
+        assert driver.output_topic("out2", **TEXT).read_values() == ["x", "xx", "xxx"]
+        assert "conformance-few-changelog" not in driver.topics()
+        assert "conformance-again-repartition" in driver.topics()
+
+
+def test_the_dead_letter_topic_gets_what_failed():
+    def topology(builder):
+        builder.stream("in", **TEXT).map_values(int).to("out", **COUNT)
+
+    config = {"on_processing_error": "dead_letter", "dead_letter_topic": "dead"}
+    (dead,) = run(topology, [("in", "a", "one", 0)], topic="dead", config=config)
+    assert (dead.key, dead.value) == ("a", "one")
+    assert dict(dead.headers)["__streams.errors.topic"] == b"in"
 
 
 # --- the comparison -------------------------------------------------------------------------------------------------

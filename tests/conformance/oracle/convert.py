@@ -40,22 +40,29 @@ def java_errors() -> Iterator[None]:
     try:
         yield
     except jpype.JException as error:
-        cause = _raised[0] if _raised else error
+        by_python = _raised and any(_name(link).endswith("PyExceptionProxy") for link in _chain(error))
+        raise surface(error) from (_raised[-1] if by_python else error)
+    finally:
         _raised.clear()
-        raise surface(error) from cause
 
 
 def surface(error: jpype.JException) -> OracleError:
     """What to tell of a Java exception: its chain without the wrappers of reflection and of the bridge."""
-    chain = []
-    link = error
-    while link is not None and len(chain) < 20:
-        chain.append(link)
-        link = link.getCause()
-    wrappers = ("PyExceptionProxy", "InvocationTargetException")
-    named = [link for link in chain if not str(link.getClass().getName()).endswith(wrappers)] or chain
+    chain = _chain(error)
+    named = [link for link in chain if not _name(link).endswith(("PyExceptionProxy", "InvocationTargetException"))]
     text = " <- ".join(f"{link.getClass().getSimpleName()}: {link.getMessage()}" for link in named[:3])
-    return OracleError(text, str(named[-1].getClass().getName()))
+    return OracleError(text, _name((named or chain)[-1]))
+
+
+def _chain(error: Any) -> list[Any]:
+    chain = [error]
+    while (link := chain[-1].getCause()) is not None and len(chain) < 20:
+        chain.append(link)
+    return chain
+
+
+def _name(error: Any) -> str:
+    return str(error.getClass().getName())
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -188,9 +195,9 @@ def from_headers(java: Any) -> tuple[tuple[str, bytes | None], ...]:
     )
 
 
-def from_record(java: Any) -> Record[Any, Any]:
+def from_record(java: Any, kind: type[Record[Any, Any]] = Record) -> Record[Any, Any]:
     """A Processor API record of Java as ours."""
-    return Record(to_python(java.key()), to_python(java.value()), int(java.timestamp()), from_headers(java.headers()))
+    return kind(to_python(java.key()), to_python(java.value()), int(java.timestamp()), from_headers(java.headers()))
 
 
 def to_record(record: Record[Any, Any]) -> Any:

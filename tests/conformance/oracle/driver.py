@@ -15,6 +15,7 @@ import jpype
 from penstock.record import Record
 from penstock.serde import Serdes
 
+from . import options
 from .convert import deserialize, duration, from_headers, java_errors, serialize, to_headers, to_java, to_python
 from .dsl import StreamsBuilder
 from .jvm import J, scratch
@@ -68,6 +69,7 @@ class TopologyTestDriver:
     ) -> None:
         """Send one record of raw bytes into the topology and run it to rest."""
         args = (self._java, J.String(topic), J.Long(timestamp), to_java(key), to_java(value), to_headers(headers))
+        options.driver_time[0] = self._now
         with java_errors():
             self._pipe.invoke(*args)
         self._drain()
@@ -75,6 +77,7 @@ class TopologyTestDriver:
     def advance_wall_clock(self, ms: int) -> None:
         """Move the wall clock and fire what is due."""
         self._now += ms
+        options.driver_time[0] = self._now
         with java_errors():
             self._java.advanceWallClockTime(duration(ms))
         self._drain()
@@ -115,8 +118,13 @@ class TopologyTestDriver:
         return sorted(str(name) for name in self._java.getAllStateStores().keySet())
 
     def store(self, name: str) -> Any:
-        """A store with Kafka's verbs in snake_case."""
-        return wrap_store(self._java.getAllStateStores().get(name))
+        """A store with Kafka's verbs in snake_case; values are plain, without their timestamps."""
+        java = self._java.getAllStateStores().get(name)
+        if isinstance(java, J.TimestampedKeyValueStore):
+            java = self._java.getKeyValueStore(name)
+        elif isinstance(java, J.TimestampedWindowStore):
+            java = self._java.getWindowStore(name)
+        return wrap_store(java)
 
     def store_contents(self, name: str) -> list[tuple[Any, ...]] | None:
         """All rows of a store, sorted by their text; None for a store that cannot be listed. Shapes: see `compare`."""
@@ -141,17 +149,14 @@ class TopologyTestDriver:
         return self._output.get(f"{APPLICATION_ID}-{name}-changelog", [])
 
     def _versions(self, store: Versioned) -> Iterable[tuple[Any, ...]]:
-        """A versioned store has no scan: ask for each key and time that its changelog tells of."""
-        found = set()
-        for key, _, timestamp, _ in self._changelog(store.name):
-            typed = to_python(_key_serde(store._java).deserializer().deserialize("", to_java(key)))
-            for version in (store.get(typed), store.get(typed, timestamp)):
-                if version is not None:
-                    found.add((typed, version.value, version.timestamp))
-        return found
+        """A versioned store has no scan: ask for each key that its changelog tells of."""
+        serde = _key_serde(store._java)
+        for raw in {key for key, *_ in self._changelog(store.name)}:
+            key = to_python(serde.deserializer().deserialize("", to_java(raw)))
+            yield from ((key, *version) for version in store.versions(key))
 
     def _sessions(self, store: Session) -> Iterable[tuple[Any, ...]]:
-        for key, value in store.fetch(None, None):
+        for key, value in store.fetch_range(None, None):
             yield (key.key, key.start, key.end, value)
 
     def close(self) -> None:

@@ -45,10 +45,9 @@ def _aggregation(store: Any, name: str | None, key: Any, value: Any) -> tuple[An
     return (*named(name), materialized(store, key, value))
 
 
-def _table_options(store: Any, name: str | None, key: Any = None, value: Any = None) -> tuple[Any, ...]:
-    """The tail of a table operation's arguments. No Materialized unless asked: giving one would make a store."""
-    tail = named(name)
-    return tail if store is None and key is None and value is None else (*tail, materialized(store, key, value))
+def _source_store(store: Any) -> tuple[Any, ...]:
+    """The last argument of a table source: a Materialized, if there is a store."""
+    return () if store is None else (materialized(store),)
 
 
 class StreamsBuilder:
@@ -67,12 +66,12 @@ class StreamsBuilder:
     def table(self, topic: str, *, key: Any = Serdes.string, value: Any = Serdes.json, timestamp: Any = None,
               offset_reset: Any = None, store: Any = None, name: str | None = None) -> "KTable":  # fmt: skip
         source = options.consumed(key, value, timestamp, offset_reset, name)
-        return KTable(self.java.table(topic, source, *_table_options(store, None)))
+        return KTable(self.java.table(topic, source, *_source_store(store)))
 
     def global_table(self, topic: str, *, key: Any = Serdes.string, value: Any = Serdes.json, timestamp: Any = None,
                      store: Any = None, name: str | None = None) -> "GlobalKTable":  # fmt: skip
         source = options.consumed(key, value, timestamp, None, name)
-        return GlobalKTable(self.java.globalTable(topic, source, *_table_options(store, None)))
+        return GlobalKTable(self.java.globalTable(topic, source, *_source_store(store)))
 
     def add_state_store(self, spec: Any) -> "StreamsBuilder":
         self.java.addStateStore(options.store_builder(spec))
@@ -145,11 +144,26 @@ class _Handle:
         self.java = java
 
     def _key(self, given: Any) -> Any:
-        """The Java serde of the key: given, else that of the stream, which Kafka forgets once a `Grouped` is passed."""
+        """The Java serde of the key: given, else that of the stream, which Kafka forgets in places."""
         return self._inherited("keySerde") if given is None else to_serde(given)
 
     def _value(self, given: Any) -> Any:
         return self._inherited("valueSerde") if given is None else to_serde(given)
+
+    def _materialized(self, store: Any, key: Any, value: Any, *, same_value: bool) -> Any:
+        """Materialized with the serdes given or else inherited; that of the value only where its type is the same."""
+        if store is not None and not isinstance(store, str):
+            key, value = key or store.key, value or store.value
+        result = materialized(store, key, value).withKeySerde(self._key(key))
+        return result.withValueSerde(self._value(value)) if same_value else result
+
+    def _table_options(
+        self, store: Any, name: str | None, key: Any = None, value: Any = None, *, same_value: bool = False
+    ) -> tuple[Any, ...]:
+        """The tail of a table operation's arguments. No Materialized unless asked: giving one would make a store."""
+        if store is None and key is None and value is None:
+            return named(name)
+        return (*named(name), self._materialized(store, key, value, same_value=same_value))
 
     def _inherited(self, field: str) -> Any:
         found = J["org.apache.kafka.streams.kstream.internals.AbstractStream"].class_.getDeclaredField(field)
@@ -208,7 +222,7 @@ class KStream(_Handle):
 
     def repartition(self, *, key: Any = None, value: Any = None, partitions: int | None = None, partitioner: Any = None,
                     name: str | None = None) -> "KStream":  # fmt: skip
-        spec = J.Repartitioned.with_(to_serde(key), to_serde(value))
+        spec = J.Repartitioned.with_(self._key(key), self._value(value))
         spec = spec if partitions is None else spec.withNumberOfPartitions(jpype.JInt(partitions))
         spec = spec if partitioner is None else spec.withStreamPartitioner(options.partitioner(partitioner))
         return KStream(self.java.repartition(spec if name is None else spec.withName(name)))
@@ -220,7 +234,7 @@ class KStream(_Handle):
         self.java.to(destination, options.produced(key, value, partitioner, name))
 
     def to_table(self, *, key: Any = None, value: Any = None, store: Any = None, name: str | None = None) -> "KTable":
-        return KTable(self.java.toTable(*_table_options(store, name, key, value)))
+        return KTable(self.java.toTable(*named(name), self._materialized(store, key, value, same_value=True)))
 
     def group_by_key(self, *, key: Any = None, value: Any = None, name: str | None = None) -> "KGroupedStream":
         return KGroupedStream(self.java.groupByKey(grouped(self._key(key), self._value(value), name)))
@@ -291,20 +305,20 @@ class KTable(_Handle):
         return to_python(self.java.queryableStoreName())
 
     def filter(self, p: Any, *, store: Any = None, name: str | None = None, **serdes: Any) -> "KTable":
-        return KTable(self.java.filter(_predicate(p), *_table_options(store, name, **serdes)))
+        return KTable(self.java.filter(_predicate(p), *self._table_options(store, name, **serdes, same_value=True)))
 
     def filter_not(self, p: Any, *, store: Any = None, name: str | None = None, **serdes: Any) -> "KTable":
-        return KTable(self.java.filterNot(_predicate(p), *_table_options(store, name, **serdes)))
+        return KTable(self.java.filterNot(_predicate(p), *self._table_options(store, name, **serdes, same_value=True)))
 
     def map_values(self, f: Any, *, with_key: bool = False, store: Any = None, name: str | None = None,
                    **serdes: Any) -> "KTable":  # fmt: skip
-        return KTable(self.java.mapValues(_mapper(f, with_key), *_table_options(store, name, **serdes)))
+        return KTable(self.java.mapValues(_mapper(f, with_key), *self._table_options(store, name, **serdes)))
 
     def transform_values(self, supplier: Any, *, stores: Any = (), store: Any = None, name: str | None = None,
                          **serdes: Any) -> "KTable":  # fmt: skip
         made = transformer_supplier(supplier, stores)
         # Materialized comes before Named here, unlike in every other method
-        tail = tuple(reversed(_table_options(store, name, **serdes)))
+        tail = tuple(reversed(self._table_options(store, name, **serdes)))
         return KTable(self.java.transformValues(made, *tail, *store_names(stores)))
 
     def to_stream(self, key: Any = None, *, name: str | None = None) -> KStream:
@@ -332,11 +346,11 @@ class KTable(_Handle):
         call = getattr(self.java, method)
         combine = _joiner(joiner, False)
         if foreign_key is None:
-            return KTable(call(other.java, combine, *_table_options(store, name, **serdes)))
+            return KTable(call(other.java, combine, *self._table_options(store, name, **serdes)))
         interface = "java.util.function.BiFunction" if arity(foreign_key) == 2 else "java.util.function.Function"
         extract = function(interface, foreign_key)
         how = () if name is None else (J.TableJoined.as_(name),)
-        return KTable(call(other.java, extract, combine, *how, *_table_options(store, None, **serdes)))
+        return KTable(call(other.java, extract, combine, *how, *self._table_options(store, None, **serdes)))
 
 
 class KGroupedStream(_Handle):

@@ -145,8 +145,22 @@ class ConsumerRecordView:
         self.timestamp, self.headers = int(java.timestamp()), from_headers(java.headers())
 
 
+_EXTRACTORS = {
+    "fail_on_invalid": "FailOnInvalidTimestamp",
+    "skip_on_invalid": "LogAndSkipOnInvalidTimestamp",
+    "partition_time_on_invalid": "UsePartitionTimeOnInvalidTimestamp",
+}
+#: the time that `wall_clock` gives: the driver's. Kafka's own extractor asks the machine, even under the test driver
+driver_time = [0]
+
+
 def timestamp_extractor(extractor: Callable[..., int]) -> Any:
-    """A callable `f(record, partition_time)`, or `f(record)`, as a TimestampExtractor."""
+    """A callable `f(record, partition_time)`, or `f(record)`, as a TimestampExtractor; built-in ones are Kafka's."""
+    name = getattr(extractor, "__name__", "")
+    if name in _EXTRACTORS:
+        return J[f"org.apache.kafka.streams.processor.{_EXTRACTORS[name]}"]()
+    if name == "wall_clock":
+        return proxy("TimestampExtractor", extract=lambda record, partition_time: driver_time[0])
     count = arity(extractor)
 
     def extract(record: Any, partition_time: Any) -> int:

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jpype
+
 from penstock.durations import millis
-from penstock.record import Record, RecordMetadata, Windowed
+from penstock.processor import FixedKeyRecord
+from penstock.record import Record, RecordMetadata, VersionedRecord, Windowed
 
 from .convert import duration, from_record, proxy, to_java, to_key_value, to_list, to_python, to_record, to_serde
 from .jvm import J
@@ -29,14 +32,14 @@ def _store_specs(stores: Any) -> Any:
 
 def processor_supplier(supplier: Callable[[], Any], stores: Any = (), *, fixed_key: bool = False) -> Any:
     """A Processor class, or any callable that makes one, as a (FixedKey)ProcessorSupplier."""
-    interface = "FixedKeyProcessor" if fixed_key else "Processor"
+    interface, kind = ("FixedKeyProcessor", FixedKeyRecord) if fixed_key else ("Processor", Record)
 
     def get() -> Any:
         processor = supplier()
         return proxy(
             interface,
             init=lambda context: _call(processor, "init", Context(context, fixed_key)),
-            process=lambda record: processor.process(from_record(record)),
+            process=lambda record: processor.process(from_record(record, kind)),
             close=lambda: _call(processor, "close"),
         )
 
@@ -215,6 +218,13 @@ class Versioned:
     def delete(self, key: Any, timestamp: int) -> Any:
         return to_python(self._java.delete(to_java(key), timestamp))
 
+    def versions(self, key: Any) -> list[VersionedRecord]:
+        """Every version of a key with its end, which only a query tells."""
+        query = J["org.apache.kafka.streams.query.MultiVersionedKeyQuery"].withKey(to_java(key))
+        bound = J["org.apache.kafka.streams.query.PositionBound"].unbounded()
+        config = J["org.apache.kafka.streams.query.QueryConfig"](False)
+        return list(Rows(self._java.query(query, bound, config).getResult()))
+
 
 class Window:
     """A window store, plain or timestamped."""
@@ -226,14 +236,20 @@ class Window:
     def put(self, key: Any, value: Any, timestamp: int) -> None:
         self._java.put(to_java(key), to_java(value), timestamp)
 
-    def fetch(self, *args: Any) -> Any:
-        """`fetch(key, time)`, `fetch(key, since, until)` or `fetch(from, to, since, until)`."""
-        if len(args) == 2:
-            return to_python(self._java.fetch(to_java(args[0]), args[1]))
-        return self._fetch(self._java.fetch, args)
+    def fetch(self, key: Any, since: int, until: int | None = None) -> Any:
+        """The value of one window, or with `until` the windows that start in between."""
+        if until is None:
+            return to_python(self._java.fetch(to_java(key), since))
+        return Rows(self._java.fetch(to_java(key), _instant(since), _instant(until)))
 
-    def backward_fetch(self, *args: Any) -> Rows:
-        return self._fetch(self._java.backwardFetch, args)
+    def backward_fetch(self, key: Any, since: int, until: int) -> Rows:
+        return Rows(self._java.backwardFetch(to_java(key), _instant(since), _instant(until)))
+
+    def fetch_range(self, lower: Any, upper: Any, since: int, until: int) -> Rows:
+        return Rows(self._java.fetch(to_java(lower), to_java(upper), _instant(since), _instant(until)))
+
+    def backward_fetch_range(self, lower: Any, upper: Any, since: int, until: int) -> Rows:
+        return Rows(self._java.backwardFetch(to_java(lower), to_java(upper), _instant(since), _instant(until)))
 
     def fetch_all(self, since: int, until: int) -> Rows:
         return Rows(self._java.fetchAll(_instant(since), _instant(until)))
@@ -246,11 +262,6 @@ class Window:
 
     def backward_all(self) -> Rows:
         return Rows(self._java.backwardAll())
-
-    @staticmethod
-    def _fetch(method: Any, args: tuple[Any, ...]) -> Rows:
-        *keys, since, until = args
-        return Rows(method(*[to_java(key) for key in keys], _instant(since), _instant(until)))
 
 
 class Session:
@@ -266,21 +277,37 @@ class Session:
     def remove(self, session: Windowed) -> None:
         self._java.remove(_session(session))
 
-    def fetch(self, *keys: Any) -> Rows:
-        return Rows(self._java.fetch(*[to_java(key) for key in keys]))
+    def fetch(self, key: Any) -> Rows:
+        return Rows(self._java.fetch(to_java(key)))
 
-    def backward_fetch(self, *keys: Any) -> Rows:
-        return Rows(self._java.backwardFetch(*[to_java(key) for key in keys]))
+    def backward_fetch(self, key: Any) -> Rows:
+        return Rows(self._java.backwardFetch(to_java(key)))
+
+    def fetch_range(self, lower: Any, upper: Any) -> Rows:
+        return Rows(self._java.fetch(to_java(lower), to_java(upper)))
+
+    def backward_fetch_range(self, lower: Any, upper: Any) -> Rows:
+        return Rows(self._java.backwardFetch(to_java(lower), to_java(upper)))
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         return to_python(self._java.fetchSession(to_java(key), _instant(start), _instant(end)))
 
-    def find_sessions(self, *args: Any) -> Rows:
-        """`find_sessions(key, earliest_end, latest_start)`, or with a range of keys."""
-        return Window._fetch(self._java.findSessions, args)
+    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Rows:
+        return Rows(self._java.findSessions(to_java(key), _instant(earliest_end), _instant(latest_start)))
 
-    def backward_find_sessions(self, *args: Any) -> Rows:
-        return Window._fetch(self._java.backwardFindSessions, args)
+    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Rows:
+        return Rows(self._java.backwardFindSessions(to_java(key), _instant(earliest_end), _instant(latest_start)))
+
+    def find_sessions_range(self, lower: Any, upper: Any, earliest_end: int, latest_start: int) -> Rows:
+        times = (_instant(earliest_end), _instant(latest_start))
+        return Rows(self._java.findSessions(to_java(lower), to_java(upper), *times))
+
+    def backward_find_sessions_range(self, lower: Any, upper: Any, earliest_end: int, latest_start: int) -> Rows:
+        times = (_instant(earliest_end), _instant(latest_start))
+        return Rows(self._java.backwardFindSessions(to_java(lower), to_java(upper), *times))
+
+    def find_sessions_ended(self, earliest_end: int, latest_end: int) -> Rows:
+        return Rows(self._java.findSessions(jpype.JLong(earliest_end), jpype.JLong(latest_end)))
 
 
 def _instant(milliseconds: int) -> Any:
