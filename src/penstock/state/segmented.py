@@ -165,12 +165,14 @@ class Segmented:
         *,
         reverse: bool = False,
         by_time: bool | None = None,
+        expired: bool = False,
     ) -> Iterator[Found]:
         """Iterate the rows with since <= time <= until and lower <= key <= upper, as of the call.
 
         Order: by time, then key (session: start, then key) where ``by_time``; else by segment, then the row's bytes.
+        ``expired``: rows past the retention too, as long as their segment is there.
         """
-        since = max(since, self.bound, 0)
+        since = max(since, 0 if expired else self.bound, 0)
         if until < since or (lower is not None and upper is not None and lower > upper):
             return iter(())
         by_time = self.by_time if by_time is None else by_time

@@ -131,8 +131,11 @@ class SessionStore(SegmentedStore):
         return self.backward_find_sessions_range(lower, upper, 0, MAX_TIME)
 
     def find_sessions_ended(self, earliest_end: int, latest_end: int) -> Rows:
-        """Iterate (Windowed, value) of all sessions that end in this span, by end, then start, then key."""
-        return self._shown(self._rows.scan(earliest_end, latest_end, by_time=True))
+        """Iterate (Windowed, value) of all sessions that end in this span, by end, then start, then key.
+
+        Not bounded by the retention, as in Kafka Streams: a session closes one millisecond after it.
+        """
+        return self._shown(self._rows.scan(earliest_end, latest_end, by_time=True, expired=True))
 
     # ---- shapes and refusals
 
