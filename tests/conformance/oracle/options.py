@@ -86,7 +86,7 @@ def _word(spec: Any) -> str:
 def suppressed(spec: Any, name: str | None = None) -> Any:
     """Suppressed; one without a wait time is until the window closes."""
     buffer = _buffer(spec.buffer)
-    wait = getattr(spec, "wait", None)
+    wait = None if getattr(spec, "final", False) else getattr(spec, "wait", None)
     result = (
         J.Suppressed.untilWindowCloses(buffer) if wait is None else J.Suppressed.untilTimeLimit(duration(wait), buffer)
     )
