@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.record import ValueAndTimestamp
-from penstock.state.rows import Rows, RowStore
+from penstock.state.rows import RowStore
+from penstock.state.verbs import Rows
 
 __all__ = ["KeyValueStore", "Rows", "SharedStore", "TimestampedKeyValueStore"]
 

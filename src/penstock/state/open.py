@@ -7,9 +7,11 @@ from typing import Any
 from penstock.record import NO_ORIGIN, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState, Store, StoreContext
-from penstock.state.key_value import KeyValueStore, TimestampedKeyValueStore
+from penstock.state.key_value import KeyValueStore, SharedStore, TimestampedKeyValueStore
+from penstock.state.lru import LruStore
 from penstock.state.memory import MemoryState
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.state.versioned import VersionedStore
 
 
 def open_store(
@@ -29,8 +31,14 @@ def open_store(
 
 def _class_of(spec: StoreSpec) -> Any:
     match spec.kind:
-        case StoreKind.KEY_VALUE | StoreKind.SHARED:
+        case StoreKind.KEY_VALUE:
             return TimestampedKeyValueStore if spec.timestamped else KeyValueStore
+        case StoreKind.SHARED:
+            return SharedStore
+        case StoreKind.LRU:
+            return LruStore
+        case StoreKind.VERSIONED:
+            return VersionedStore
         case StoreKind.WINDOW:
             from penstock.state.window import WindowStore
 
@@ -55,8 +63,6 @@ def _class_of(spec: StoreSpec) -> Any:
             from penstock.state.outer_join import OuterJoinStore
 
             return OuterJoinStore
-        case _:
-            raise NotImplementedError(spec.kind)
 
 
 class Standalone:

@@ -7,44 +7,20 @@ changes afterwards does not change the store. Order is that of the serialised ke
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
-from penstock.errors import SerializationError, StoreError
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.state.base import OnFlush, Sealed, ShardState, Store, StoreContext
+from penstock.state.base import OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
-from penstock.state.write_back import Entry, Row, WriteBack, prefix_end, successor, unpack_stamp
+from penstock.state.verbs import KeyValueVerbs
+from penstock.state.write_back import Entry, Row, WriteBack, unpack_stamp
 
 
-class Rows(Iterator[tuple[Any, Any]]):
-    """What a range gives: an iterator of (key, value) as of the call, which may also be used in a ``with`` block."""
-
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: Iterator[tuple[Any, Any]]) -> None:
-        self._rows = rows
-
-    def __next__(self) -> tuple[Any, Any]:
-        return next(self._rows)
-
-    def close(self) -> None:
-        """End the iteration."""
-        self._rows = iter(())
-
-    def __enter__(self) -> Rows:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-
-class RowStore(Store):
+class RowStore(KeyValueVerbs):
     """What plain and timestamped stores share: rows of (value, timestamp) by key, above a write-back map.
 
     The two hot verbs are closures made once:
@@ -62,11 +38,8 @@ class RowStore(Store):
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        self.spec = spec
+        super().__init__(spec, context, key, value)
         self.cached = bool(spec.cached)
-        self._context = context
-        self._key = key
-        self._value = value
         self.stamped = self.stamped or spec.ttl is not None
         self._rows = WriteBack(state, spec.name, stamped=self.stamped)
         self._expiry = None if spec.ttl is None else Expiry(state, spec.name, spec.ttl, self._rows, context)
@@ -161,63 +134,6 @@ class RowStore(Store):
         if row is None or (self._expiry is not None and row.timestamp <= self._expiry.horizon()):
             return None
         return self._value.deserialize(row.value), row.timestamp
-
-    # ---- verbs that are the same for both
-
-    def put_all(self, rows: Iterable[tuple[Any, Any]]) -> None:
-        """Put every (key, value)."""
-        for key, value in rows:
-            self.put(key, value)
-
-    def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Put unless there is a value; return the value that was there, or None."""
-        old = self.get(key)
-        if old is None:
-            self.put(key, value)
-        return old
-
-    def delete(self, key: Any) -> Any:
-        """Delete the row and return the value it had."""
-        old = self.get(key)
-        self.put(key, None)
-        return old
-
-    def compute(self, key: Any, f: Callable[[Any, Any], Any]) -> Any:
-        """Put what ``f(key, old value or None)`` returns (None deletes), and return it."""
-        new = f(key, self.get(key))
-        self.put(key, new)
-        return new
-
-    def merge(self, key: Any, value: Any, f: Callable[[Any, Any], Any]) -> Any:
-        """Put ``value`` if there is none, else what ``f(old, value)`` returns (None deletes); return what was put."""
-        old = self.get(key)
-        new = value if old is None else f(old, value)
-        self.put(key, new)
-        return new
-
-    def range(self, lower: Any, upper: Any) -> Rows:
-        """Iterate (key, value) from ``lower`` to ``upper``, both included; None is an open end."""
-        return self._between(lower, upper, reverse=False)
-
-    def reverse_range(self, lower: Any, upper: Any) -> Rows:
-        """Iterate as ``range`` does, from the upper end down."""
-        return self._between(lower, upper, reverse=True)
-
-    def all(self) -> Rows:
-        """Iterate every (key, value)."""
-        return self._between(None, None, reverse=False)
-
-    def reverse_all(self) -> Rows:
-        """Iterate every (key, value), from the last key to the first."""
-        return self._between(None, None, reverse=True)
-
-    def prefix_scan(self, prefix: Any, serde: Serde[Any] | None = None) -> Rows:
-        """Iterate the rows whose serialised key begins with the serialised prefix (``serde``: the prefix's, else the
-        key's)."""
-        if prefix is None:
-            raise StoreError(f"store {self.name!r}: the prefix must not be None")
-        raw = (serde or self._key).serialize(prefix)
-        return self._shown(self._scan(raw, prefix_end(raw), False))
 
     def approximate_num_entries(self) -> int:
         """Return the number of rows: exact while the epoch is small, else as of the last barrier."""
@@ -317,54 +233,9 @@ class RowStore(Store):
         """Write a committed epoch to the base map."""
         self._rows.apply(sealed)
 
-    # ---- shapes and refusals
-
-    @abstractmethod
-    def get(self, key: Any) -> Any:
-        """Return what is stored for the key, or None."""
-
-    @abstractmethod
-    def put(self, key: Any, value: Any) -> None:
-        """Store the value; None deletes."""
-
-    @abstractmethod
-    def _shape(self, value: Any, timestamp: int) -> Any:
-        """Make what ``get`` and the ranges give of a row."""
-
-    def _between(self, lower: Any, upper: Any, *, reverse: bool) -> Rows:
-        first = None if lower is None else self._raw_key(lower)
-        last = None if upper is None else self._raw_key(upper)
-        if first is not None and last is not None and first > last:
-            return Rows(iter(()))
-        return self._shown(self._scan(first, None if last is None else successor(last), reverse))
-
     def _scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes, int]]:
         rows = self._rows.scan(lower, upper, reverse)
         if self._expiry is None:
             return rows
         horizon = self._expiry.horizon()
         return (row for row in rows if row[2] > horizon)
-
-    def _shown(self, rows: Iterator[tuple[bytes, bytes, int]]) -> Rows:
-        decode_key, decode, shape = self._key.deserialize, self._value.deserialize, self._shape
-        return Rows((decode_key(key), shape(decode(value), timestamp)) for key, value, timestamp in rows)
-
-    def _raw_key(self, key: Any) -> bytes:
-        if key is None:
-            self._refuse_key(key)
-        try:
-            return self._key.serialize(key)
-        except Exception as error:
-            self._refuse_key(key, error)
-
-    def _refuse_key(self, key: Any, error: Exception | None = None) -> NoReturn:
-        if key is None:
-            raise StoreError(f"store {self.name!r}: the key must not be None") from error
-        raise self._refused(f"the key {key!r}", self._key, error) from error
-
-    def _refuse_value(self, key: Any, value: Any, error: Exception) -> NoReturn:
-        raise self._refused(f"the value {value!r} of key {key!r}", self._value, error) from error
-
-    def _refused(self, what: str, serde: Serde[Any], error: Exception | None) -> SerializationError:
-        message = f"store {self.name!r}: {serde!r} refused {what}: {error}"
-        return SerializationError(message, origin=self._context.origin)

@@ -169,6 +169,10 @@ class WriteBack:
     def apply(self, sealed: Sealed) -> None:
         """Write a sealed epoch to the base map; its rows are read from there from now on."""
         sealed.write_to(self._state, self._name)
+        self.settle(sealed)
+
+    def settle(self, sealed: Sealed) -> None:
+        """Forget the pending rows of a sealed epoch, which are in the base map now; it may be of another process."""
         applied = next((kept for mine, kept in self._sealed if mine is sealed), {})
         self._sealed = [(mine, kept) for mine, kept in self._sealed if mine is not sealed]
         if not self._sealed:

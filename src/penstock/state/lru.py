@@ -1,0 +1,144 @@
+"""LRU stores: at most so many rows a shard; the row that was used longest ago makes room for a new one.
+
+As Kafka's ``lruMap``: get and put count as use, ranges do not; a row that makes room is deleted in the changelog too.
+
+The rows are few, so the store holds them all, in order of use. The base maps are only what a new process starts from::
+
+    <store>         key → place (8 bytes, big-endian)  value
+    <store>/order   place → key, the row used longest ago first
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.record import Headers
+from penstock.serde import Serde
+from penstock.state.base import Sealed, ShardState, StoreContext
+from penstock.state.spec import StoreSpec
+from penstock.state.verbs import KeyValueVerbs
+from penstock.state.write_back import pack_stamp, unpack_stamp
+
+
+class LruStore(KeyValueVerbs):
+    """A bounded `KeyValueStore`.
+
+    >>> from penstock.state.open import standalone
+    >>> from penstock.state.spec import Stores
+    >>> store = standalone(Stores.lru("recent", max_entries=2))
+    >>> store.put("a", 1), store.put("b", 2), store.get("a"), store.put("c", 3)
+    (None, None, 1, None)
+    >>> list(store.all())
+    [('a', 1), ('c', 3)]
+    """
+
+    def __init__(
+        self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
+    ) -> None:
+        super().__init__(spec, context, key, value)
+        assert spec.max_entries is not None
+        self._most = spec.max_entries
+        self._state = state
+        self._order_name = f"{spec.name}/order"
+        self._rows: OrderedDict[bytes, bytes] = OrderedDict()  # least recently used first
+        self._places: dict[bytes, int] = {}  # of the keys that are in the base map or sealed
+        self._next_place = 0
+        self._used: set[bytes] = set()  # keys whose row or place changed in this epoch
+        self._log: dict[bytes, tuple[bytes | None, int]] = {}
+        self._load()
+
+    def _load(self) -> None:
+        rows = self._state.map(self.name)
+        for place, key in self._state.map(self._order_name).range(None, None):
+            raw = rows.get(key)
+            assert raw is not None, f"store {self.name!r}: the order names a row that is not there"
+            self._rows[key] = raw[8:]
+            self._places[key] = unpack_stamp(place)[0]
+            self._next_place = self._places[key] + 1
+
+    # ---- verbs
+
+    def get(self, key: Any) -> Any:
+        """Return the value or None; the row is now the one used last."""
+        raw_key = self._raw_key(key)
+        raw = self._rows.get(raw_key)
+        if raw is None:
+            return None
+        self._rows.move_to_end(raw_key)
+        self._used.add(raw_key)
+        return self._value.deserialize(raw)
+
+    def peek(self, key: Any) -> tuple[Any, int] | None:
+        """Read for someone who looks from outside: the order of use stays."""
+        raw = self._rows.get(self._raw_key(key))
+        return None if raw is None else (self._value.deserialize(raw), -1)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Store the value; None deletes the row. The row used longest ago goes if there are too many."""
+        raw_key = self._raw_key(key)
+        self._set(raw_key, None if value is None else self._raw_value(key, value), self._context.origin.timestamp)
+
+    def approximate_num_entries(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows)
+
+    def replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Put a row of the changelog."""
+        self._set(key, value, timestamp)
+
+    def _set(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        if value is None:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = value
+            self._rows.move_to_end(key)
+        self._note(key, value, timestamp)
+        if len(self._rows) > self._most:
+            eldest, _ = self._rows.popitem(last=False)
+            self._note(eldest, None, timestamp)
+
+    def _note(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self._used.add(key)
+        self._log.pop(
+            key, None
+        )  # keeps the changelog in the order of the last writes, from which a restore finds the order
+        self._log[key] = (value, timestamp)
+
+    # ---- the barrier
+
+    def seal(self) -> Sealed:
+        """Hand out the rows that were written, and the new places of those that were used."""
+        writes: list[tuple[bytes, bytes | None]] = []
+        order: list[tuple[bytes, bytes | None]] = []
+        for key in self._used:
+            place = self._places.pop(key, None)
+            if place is not None:
+                order.append((pack_stamp(place), None))
+            if key not in self._rows:
+                writes.append((key, None))
+        for key in [key for key in self._rows if key in self._used]:
+            place = self._places[key] = self._next_place
+            self._next_place += 1
+            writes.append((key, pack_stamp(place) + self._rows[key]))
+            order.append((pack_stamp(place), key))
+        logged: list[tuple[bytes, bytes | None, int, Headers]] = []
+        if self.spec.logged:
+            logged = [(key, value, timestamp, ()) for key, (value, timestamp) in self._log.items()]
+        self._used.clear()
+        self._log.clear()
+        return Sealed(writes, logged, {self._order_name: order} if order else {})
+
+    def apply(self, sealed: Sealed) -> None:
+        """Write a committed epoch to the base maps."""
+        sealed.write_to(self._state, self.name)
+
+    # ---- inside
+
+    def _shape(self, value: Any, timestamp: int) -> Any:
+        return value
+
+    def _scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes, int]]:
+        keys = (k for k in self._rows if (lower is None or k >= lower) and (upper is None or k < upper))
+        return iter([(key, self._rows[key], -1) for key in sorted(keys, reverse=reverse)])
