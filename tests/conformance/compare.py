@@ -122,6 +122,7 @@ def run_both(topology_fn: Callable[[Any], Any], script: Sequence[Step], *, input
              config: dict[str, Any] | None = None, optimize: Iterable[str] = (), in_memory: bool = True,
              subject: Side | None = None) -> Both:  # fmt: skip
     """Run the script on Kafka Streams and on Penstock (or on another `subject`)."""
+    oracle.start()
     sides = (kafka_side(in_memory), subject or penstock_side())
 
     def again(steps: Sequence[Step]) -> tuple[Run, Run]:
@@ -199,7 +200,10 @@ def _run(side: Side, topology_fn: Callable[[Any], Any], steps: Sequence[Step], c
                 before = _run(side, topology_fn, steps[:index], config, optimize, names)
                 before.failed, before.error = index, error
                 return before
-        stores = {name: _contents(driver, name) for name in (driver.stores() if names is None else names)}
+        if names is None:
+            stores = {name: driver.store_contents(name) for name in driver.stores()}
+        else:
+            stores = {name: _contents(driver, name) for name in names}
         return Run(driver.all_output(), stores, describe)
 
 

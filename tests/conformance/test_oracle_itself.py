@@ -1,13 +1,13 @@
 """The adapter is right if well-known topologies give the results that Kafka's documentation tells of."""
 
 import re
-from types import SimpleNamespace
 from uuid import UUID
 
 import compare
 import oracle
 import pytest
 
+from penstock.dsl.options import Buffer, Suppressed
 from penstock.extractors import TimestampExtractor
 from penstock.operators.emit import EmitStrategy
 from penstock.processor import FixedKeyProcessor, Processor, PunctuationType, ValueTransformer
@@ -168,6 +168,23 @@ def test_stream_stream_left_join_waits_for_the_window_to_close():
     assert rows(run(topology, script)) == [("k", "k:a+b", 5), ("k", "k:c+None", 16)]
 
 
+def test_stores_of_joins_are_listed_as_far_as_they_can_be():
+    builder = oracle.StreamsBuilder()
+    left, right = builder.stream("l", **TEXT), builder.stream("r", **TEXT)
+    left.outer_join(right, lambda a, b: f"{a}{b}", window=JoinWindows(10), store="j").to("out", **TEXT)
+    one, two = builder.table("one", **TEXT), builder.table("two", **TEXT)
+    one.join(two, lambda a, b: a + b, foreign_key=lambda v: v, name="fk").to_stream().to("out", **TEXT)
+    with oracle.TopologyTestDriver(builder) as driver:
+        for topic in ("l", "l", "r", "one", "two"):
+            driver.input_topic(topic, **TEXT).pipe("k", "x", 1)
+        contents = {name: driver.store_contents(name) for name in driver.stores()}
+    assert contents["j-outer-this-join-store"] == [("k", 1, "x"), ("k", 1, "x")]
+    assert contents["j-outer-other-join-store"] == [("k", 1, "x")]
+    assert contents["j-outer-shared-join-store"] is None
+    assert contents["fk-subscription-store"] is None
+    assert [rows for name, rows in contents.items() if name.startswith("one-STATE-STORE-")] == [[("k", "x", 1)]]
+
+
 def test_stream_joins_table_and_global_table():
     def topology(builder):
         table = builder.table("t", **TEXT)
@@ -230,21 +247,26 @@ def test_cogroup():
 
 
 def test_suppress_until_the_window_closes_and_until_a_time_limit():
-    unbounded = SimpleNamespace(max_records=None, max_bytes=None)
-
     def final(builder):
         counts = builder.stream("in", **TEXT).group_by_key().windowed_by(TimeWindows(10)).count()
-        final = counts.suppress(SimpleNamespace(buffer=unbounded, wait=None), name="hold")
+        final = counts.suppress(Suppressed.until_window_closes(), name="hold")
         final.to_stream(key=lambda k, v: k.key).to("out", **COUNT)
 
     script = [("in", "a", "", 1), ("in", "a", "", 9), ("in", "b", "", 12)]
     assert rows(run(final, script, value=Serdes.int64)) == [("a", 2, 9)]
 
     def limited(builder):
-        one = SimpleNamespace(max_records=1, max_bytes=None, when_full="emit_early")
-        builder.table("in", **TEXT).suppress(SimpleNamespace(buffer=one, wait=100)).to_stream().to("out", **TEXT)
+        limit = Suppressed.until_time_limit(100, Buffer.max_records(1))
+        builder.table("in", **TEXT).suppress(limit).to_stream().to("out", **TEXT)
 
     assert rows(run(limited, [("in", "a", "1", 0), ("in", "a", "2", 1), ("in", "b", "3", 2)])) == [("a", "2", 1)]
+
+    def strict(builder):
+        limit = Suppressed.until_time_limit(100, Buffer.max_records(1).shut_down_when_full())
+        builder.table("in", **TEXT).suppress(limit).to_stream().to("out", **TEXT)
+
+    with pytest.raises(oracle.OracleError, match="exceeded its max capacity"):
+        run(strict, [("in", "a", "1", 0), ("in", "b", "2", 1)])
 
 
 class Counter(Processor):

@@ -22,7 +22,8 @@ Speed, on two cores shared with others, JIT warm (`in_memory=True` / RocksDB); t
     foreign-key join       2 / 23 ms         2300 / 1800          16 / 54 ms
 
 So 300 random sequences take 3 to 6 s in memory. State is kept under /dev/shm where there is one: the driver commits
-after every record, and a commit of a persistent store syncs a file. Serdes written in Python (JSON) cost about 50 µs a call.
+after every record, and a commit of a persistent store syncs a file. A serde written in Python (JSON) costs some 50 µs a
+call.
 
 Not Kafka's, therefore not here: `scheduled`, `map_values_async`, `deduplicate`, timers, `context.view`, `is_late`,
 `Stores.shared`, `ttl`, watermark strategies and late policies, several lanes or partitions.

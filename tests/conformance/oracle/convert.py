@@ -108,6 +108,7 @@ def _rule_for(java: Any) -> Callable[[Any], Any]:
         (J.Windowed, _windowed),
         (J.ValueAndTimestamp, _value_and_timestamp),
         (J.VersionedRecord, _versioned_record),
+        (J.ValueTimestampHeaders, lambda java: to_python(java.value())),  # what the stores of stream-stream joins hold
         (J.KeyValue, lambda pair: (to_python(pair.key), to_python(pair.value))),
         (J["org.apache.kafka.common.utils.Bytes"], lambda java: bytes(java.get())),
     ]

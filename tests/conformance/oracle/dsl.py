@@ -314,7 +314,7 @@ class KTable(_Handle):
                    **serdes: Any) -> "KTable":  # fmt: skip
         return KTable(self.java.mapValues(_mapper(f, with_key), *self._table_options(store, name, **serdes)))
 
-    def transform_values(self, supplier: Any, *, stores: Any = (), store: Any = None, name: str | None = None,
+    def transform_values(self, supplier: Any, stores: Any = (), *, store: Any = None, name: str | None = None,
                          **serdes: Any) -> "KTable":  # fmt: skip
         made = transformer_supplier(supplier, stores)
         # Materialized comes before Named here, unlike in every other method

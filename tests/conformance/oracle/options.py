@@ -85,34 +85,25 @@ def _word(spec: Any) -> str:
 
 def suppressed(spec: Any, name: str | None = None) -> Any:
     """Suppressed; one without a wait time is until the window closes."""
-    buffer = _buffer(spec.buffer)
-    wait = None if getattr(spec, "final", False) else getattr(spec, "wait", None)
-    result = (
-        J.Suppressed.untilWindowCloses(buffer) if wait is None else J.Suppressed.untilTimeLimit(duration(wait), buffer)
-    )
-    name = name or getattr(spec, "name", None)
-    return result.withName(name) if isinstance(name, str) else result
+    buffer, name = _buffer(spec.buffer), name or spec.name
+    if spec.wait is None:
+        result = J.Suppressed.untilWindowCloses(buffer)
+    else:
+        result = J.Suppressed.untilTimeLimit(duration(spec.wait), buffer)
+    return result if name is None else result.withName(name)
 
 
 def _buffer(spec: Any) -> Any:
     config = J["org.apache.kafka.streams.kstream.Suppressed$BufferConfig"]
-    records, size = _limit(spec, "records"), _limit(spec, "bytes")
-    if records is None and size is None:
+    if spec.records is None and spec.bytes is None:
         result = config.unbounded()
-    elif records is None:
-        result = config.maxBytes(size)
     else:
-        result = config.maxRecords(records)
-        result = result if size is None else result.withMaxBytes(size)
-    if (records is not None or size is not None) and "shut_down" in _word(getattr(spec, "when_full", "")):
-        result = result.shutDownWhenFull()
-    return result if getattr(spec, "logged", True) else result.withLoggingDisabled()
-
-
-def _limit(spec: Any, what: str) -> int | None:
-    """A limit of a buffer; the factories have the same names as the attributes would, so functions are no limits."""
-    found = [getattr(spec, name, None) for name in (f"max_{what}", f"{what}_limit", what)]
-    return next((limit for limit in found if isinstance(limit, int)), None)
+        result = config.maxBytes(spec.bytes) if spec.records is None else config.maxRecords(spec.records)
+        if spec.records is not None and spec.bytes is not None:
+            result = result.withMaxBytes(spec.bytes)
+        if spec.shut_down:
+            result = result.shutDownWhenFull()
+    return result if spec.logged else result.withLoggingDisabled()
 
 
 # --- configuration of nodes -----------------------------------------------------------------------------------------
