@@ -28,7 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "lane": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan"},
     "dev": GROUND,
     "testing": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane"},
-    "cli": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dsl", "testing", "dev", "front"},
+    "cli": GROUND
+    | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dsl", "testing", "dev", "front"},
     "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl"},
 }
 FENCES = {
@@ -97,6 +98,10 @@ def test_no_file_names_this_machine_or_a_registry():
     words = ("repo1." + "maven", "pypi." + "org", "registry." + "npmjs", "/" + "root/", "/" + "work/")
     for folder in ("src", "tests", "bench", "docs", "examples", ".ci"):
         for path in (root / folder).rglob("*"):
-            if path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".xml", ""} and "__pycache__" not in path.parts:
+            if (
+                path.is_file()
+                and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".xml", ""}
+                and "__pycache__" not in path.parts
+            ):
                 text = path.read_text(errors="ignore")
                 assert not [word for word in words if word in text], path

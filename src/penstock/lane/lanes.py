@@ -79,7 +79,7 @@ class Lanes:
         self._floors: dict[tuple[int, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
         self._find_stages()
-        shared = {
+        shared: dict[str, Any] = {
             "application_id": application_id,
             "config": config,
             "clock": clock,

@@ -64,10 +64,10 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
                 for partition in chosen:
                     emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
                 return
-        partition = None
+        inner_partition: int | None = None
         if by_window is not None and key is not None:
-            partition = partition_for(by_window(key), partitions(target))
-        emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
+            inner_partition = partition_for(by_window(key), partitions(target))
+        emit(Row(target, inner_partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
 
     return on_record
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
 
 from penstock.clock import Clock
 from penstock.errors import StreamsError
@@ -82,8 +82,7 @@ class Task:
         try:
             self.entries[source](key, value, timestamp, headers)
         except Exception as error:
-            explained = self._explained(error)
-            raise explained from explained.__cause__
+            self._fail(error)
 
     def process_all(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         """Run a batch of decoded records, in order: the hot loop of a lane.
@@ -102,8 +101,7 @@ class Task:
                 if waiting:
                     self.punctuate(PunctuationType.STREAM_TIME)
         except Exception as error:
-            explained = self._explained(error)
-            raise explained from explained.__cause__
+            self._fail(error)
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
@@ -136,7 +134,10 @@ class Task:
         try:
             f(timestamp)
         except Exception as error:
-            self.judge(node, None, timestamp, (), error)
+            try:
+                self.judge(failing_node(error, self._node_of_code) or node, None, timestamp, (), error)
+            except _Decided as decided:
+                self._fail(decided)
 
     # the barrier
 
@@ -146,8 +147,7 @@ class Task:
             for store in self.stores.values():
                 store.flush()
         except Exception as error:
-            explained = self._explained(error)
-            raise explained from explained.__cause__
+            self._fail(error)
 
     def seal(self) -> dict[str, Sealed]:
         """Hand out the epoch's writes by store."""
@@ -197,11 +197,14 @@ class Task:
         if answer == "dead_letter":
             self.dead_letter(timestamp, headers, error)
 
-    def _explained(self, error: Exception) -> StreamsError:
+    def _fail(self, error: Exception) -> NoReturn:
+        """Raise an exception with node, record and function; one that was judged already is raised as it is."""
         if isinstance(error, _Decided):
-            return error.error
-        node = failing_node(error, self._node_of_code)
-        return processing_error(error, node, self.origin, self._functions(node))
+            explained = error.error
+        else:
+            node = failing_node(error, self._node_of_code)
+            explained = processing_error(error, node, self.origin, self._functions(node))
+        raise explained from explained.__cause__
 
     def _functions(self, node: str | None) -> tuple[Callable[..., Any], ...]:
         found = None if node is None else self.topology.node(node)

@@ -27,7 +27,9 @@ def find_levels(topology: Topology) -> dict[str, int]:
         if name in levels:
             return levels[name]
         if name in climbing:
-            raise TopologyError(f"the repartition topic read by {name} is fed by itself: a cycle cannot run inside one epoch")
+            raise TopologyError(
+                f"the repartition topic read by {name} is fed by itself: a cycle cannot run inside one epoch"
+            )
         climbing.add(name)
         node = topology.nodes[name]
         assert isinstance(node, SourceNode)
