@@ -74,7 +74,7 @@ class Segmented:
         #: reads see rows from here on
         self.bound = end + self._slack
         #: puts are taken from here on
-        self.oldest = end // self.interval * self.interval if self.spec.persistent else end + 1
+        self.oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
 
     # ---- one row
 
