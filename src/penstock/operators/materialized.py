@@ -8,9 +8,7 @@ from typing import Any, TypeAlias
 from penstock.operators.base import Forward, Lookup, table_emitter
 from penstock.record import Change, Headers
 from penstock.state.spec import StoreKind
-
-#: what ``put`` of a versioned store returns for a version older than its history, and for the latest version of a key
-NOT_PUT, LATEST = -(1 << 63), -1
+from penstock.state.versioned import PUT_LATEST, PUT_REJECTED
 
 #: writes a row and forwards the update: (key, new, old, timestamp, headers, timestamp of the record at hand)
 Update: TypeAlias = Callable[[Any, Any, Any, int, Headers, int], None]
@@ -23,7 +21,7 @@ def open_rows(store: Any, forward: Forward, send_old: bool) -> tuple[Lookup, Upd
     because they differ when a record is older than the aggregate it deletes.
     """
     if store.spec.kind is StoreKind.VERSIONED:
-        return store.get, _versioned_update(store, forward, send_old)
+        return store.read, _versioned_update(store, forward, send_old)
     write = store.write
     emit = table_emitter(store, forward, send_old)
 
@@ -43,7 +41,7 @@ def _versioned_update(store: Any, forward: Forward, send_old: bool) -> Update:
 
     def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, record_timestamp: int) -> None:
         valid_to = put(key, new, timestamp)
-        if valid_to != NOT_PUT:
-            forward(key, Change(new, old if send_old else None, valid_to == LATEST), timestamp, headers)
+        if valid_to != PUT_REJECTED:
+            forward(key, Change(new, old if send_old else None, valid_to == PUT_LATEST), timestamp, headers)
 
     return update

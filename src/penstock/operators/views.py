@@ -37,8 +37,6 @@ class StoreView(TableView):
     def open(self, context: OperatorContext) -> Lookup:
         """Bind to one shard; return ``lookup(key)``; the key of a windowed table is ``Windowed``."""
         store = context.store(self.store)
-        if self.kind is StoreKind.VERSIONED or self.versioned:
-            return _latest(store)
         if self.kind is StoreKind.WINDOW:
             return _by_window(store)
         if self.kind is StoreKind.SESSION:
@@ -57,16 +55,6 @@ class StoreView(TableView):
             return None if version is None else (version.value, version.timestamp)
 
         return lookup
-
-
-def _latest(store: Any) -> Lookup:
-    get = store.get
-
-    def lookup(key: Any) -> tuple[Any, int] | None:
-        version = get(key)
-        return None if version is None else (version.value, version.timestamp)
-
-    return lookup
 
 
 def _by_window(store: Any) -> Lookup:
