@@ -1,0 +1,87 @@
+"""From changelog rows back to base rows: what brings a shard up to a barrier it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from penstock.state.base import ShardState
+from penstock.state.open import Standalone, open_store
+from penstock.state.spec import StoreKind, StoreSpec
+from penstock.state.ttl import StoreTime, index_key, index_name
+from penstock.state.write_back import pack_stamp
+
+#: (map name, key, value or None)
+MapRow: TypeAlias = tuple[str, bytes, bytes | None]
+
+#: stores whose base rows depend on the rows before: they are restored by doing it all again
+REPLAYED = frozenset({StoreKind.VERSIONED, StoreKind.LRU})
+
+
+def restore(spec: StoreSpec, state: ShardState, rows: Iterable[tuple[bytes, bytes | None, int]]) -> None:
+    """Bring changelog rows (key, value, timestamp), in order, into a shard, atomically; again and again as rows come.
+
+    >>> from penstock.serde import Serdes
+    >>> from penstock.state.memory import MemoryState
+    >>> from penstock.state.spec import Stores
+    >>> spec, state = Stores.key_value("names", value=Serdes.string, timestamped=True), MemoryState()
+    >>> restore(spec, state, [(b"k", b"old", 1), (b"k", b"new", 2)])
+    >>> open_store(spec, state, Standalone()).get("k")
+    ValueAndTimestamp(value='new', timestamp=2)
+    """
+    if spec.kind in REPLAYED:
+        store = open_store(spec.with_(logged=False), state, Standalone())
+        for key, value, timestamp in rows:
+            store.replay(key, value, timestamp)
+        store.apply(store.seal())
+        return
+    maps: dict[str, list[tuple[bytes, bytes | None]]] = {}
+    time = StoreTime(state, spec.name) if spec.ttl is not None else None
+    for key, value, timestamp in rows:
+        for name, base_key, base_value in restore_row(spec, key, value, timestamp):
+            maps.setdefault(name, []).append((base_key, base_value))
+        if time is not None:
+            time.advance(timestamp)
+    if time is not None:
+        maps.update(time.unsaved())
+    with state.batch():
+        for name, writes in maps.items():
+            state.map(name).write(writes)
+
+
+def restore_row(spec: StoreSpec, key: bytes, value: bytes | None, timestamp: int) -> list[MapRow]:
+    """Return the base rows of one changelog row; not for the `REPLAYED` kinds, where a row alone does not say it."""
+    match spec.kind:
+        case StoreKind.KEY_VALUE | StoreKind.SHARED:
+            return _key_value_rows(spec, key, value, timestamp)
+        case StoreKind.WINDOW:
+            from penstock.state.window import restore_window_row
+
+            return restore_window_row(spec, key, value, timestamp)
+        case StoreKind.SESSION:
+            from penstock.state.session import restore_session_row
+
+            return restore_session_row(spec, key, value, timestamp)
+        case StoreKind.TIMERS:
+            from penstock.state.timers import restore_timer_row
+
+            return restore_timer_row(spec, key, value, timestamp)
+        case StoreKind.OUTER_JOIN:
+            from penstock.state import outer_join
+
+            return outer_join.restore_rows(spec, key, value)
+        case StoreKind.BUFFER if spec.retain_duplicates:
+            from penstock.state import join_buffer
+
+            return join_buffer.restore_rows(spec, key, value)
+        case _:
+            raise NotImplementedError(f"a {spec.kind.value} store is not restored row by row")
+
+
+def _key_value_rows(spec: StoreSpec, key: bytes, value: bytes | None, timestamp: int) -> list[MapRow]:
+    if value is None or not (spec.timestamped or spec.ttl is not None):
+        return [(spec.name, key, value)]
+    rows: list[MapRow] = [(spec.name, key, pack_stamp(timestamp) + value)]
+    if spec.ttl is not None:
+        rows.append((index_name(spec.name), index_key(timestamp, key), b""))
+    return rows
