@@ -4,6 +4,7 @@
 
     PenstockError
     ├── TopologyError            change the program: it was refused when it was built
+    │   └── OptionError              an option that a method does not have (a TypeError, too)
     ├── ConfigError              change the configuration: unknown name or bad value
     ├── StoreError               ask for another store, or at another time (unknown, closed, wrong verb)
     └── StreamsError             look at the data or at your function: a record could not be handled
@@ -32,6 +33,10 @@ class TopologyError(PenstockError):
     """The program was refused while it was built; the message says what to write instead."""
 
 
+class OptionError(TopologyError, TypeError):
+    """A method was called with a keyword option that it does not have."""
+
+
 class ConfigError(PenstockError):
     """A setting is unknown or has a value that cannot be used."""
 
@@ -43,7 +48,9 @@ class StoreError(PenstockError):
 class StreamsError(PenstockError):
     """A record could not be handled. ``node``, ``origin`` (coordinates) and ``function`` say where."""
 
-    def __init__(self, message: str, *, node: str | None = None, origin: Any = None, function: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, node: str | None = None, origin: Any = None, function: str | None = None
+    ) -> None:
         self.node = node
         self.origin = origin
         self.function = function

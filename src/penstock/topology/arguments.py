@@ -64,3 +64,14 @@ def completed(spec: StoreSpec) -> StoreSpec:
     """Fill in what is left open: string keys, JSON values, not cached."""
     value = None if spec.kind is StoreKind.TIMERS else spec.value or Serdes.json
     return spec.with_(key=spec.key or Serdes.string, value=value, cached=bool(spec.cached))
+
+
+def split_stores(
+    stores: str | StoreSpec | Iterable[str | StoreSpec],
+) -> tuple[tuple[str, ...], tuple[StoreSpec, ...]]:
+    """Return the stores that are named, and those that are to be added."""
+    given = (stores,) if isinstance(stores, str | StoreSpec) else tuple(stores)
+    for store in given:
+        if not isinstance(store, str | StoreSpec):
+            raise TopologyError(f"stores= takes names and specs (Stores.key_value(...)), but got {store!r}")
+    return tuple(s for s in given if isinstance(s, str)), tuple(s for s in given if isinstance(s, StoreSpec))

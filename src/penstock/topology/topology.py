@@ -33,9 +33,11 @@ from penstock.topology.node import (
     SubTopology,
     TimestampExtractor,
 )
+from penstock.topology.strict import strict_options
 from penstock.topology.subtopologies import find_subtopologies
 
 
+@strict_options
 class Topology:
     """A graph of sources, processors, sinks and stores.
 
@@ -278,12 +280,19 @@ class Topology:
         self._copartitions.append(tuple(sorted(set(sources))))
         return self
 
-    def replace_store(self, spec: StoreSpec) -> Topology:
-        """Say more about a store that is there already."""
-        self._stores[spec.name] = completed(spec)
-        return self
+    def check_partitions(self) -> None:
+        """Check that repartition topics which must be partitioned alike were not given different numbers."""
+        for group in self._copartitions:
+            topics = [t for name in group for t in self._topics_of(name)]
+            given = {t: self._internal_topics[t].partitions for t in topics if t in self._internal_topics}
+            if len(given) == len(topics) and None not in given.values() and len(set(given.values())) > 1:
+                raise TopologyError(f"these topics are joined and must have equal partitions=, but have {given}")
 
     # checks
+
+    def _topics_of(self, name: str) -> tuple[str, ...]:
+        node = self._nodes.get(name)
+        return node.topics if isinstance(node, SourceNode) else ()
 
     def _connect(self, processor: str, store: str) -> None:
         if store in self._globals:

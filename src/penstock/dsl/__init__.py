@@ -1,0 +1,1 @@
+"""What users say: builder, streams, tables, groups, windows, options. A method checks, makes a node, returns a handle."""

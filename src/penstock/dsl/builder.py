@@ -1,0 +1,179 @@
+"""StreamsBuilder: where a program begins. Streams and tables are read from topics here, and the topology is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.dsl.checks import check_supplier
+from penstock.dsl.graph import Graph, GraphNode, processor
+from penstock.dsl.kstream import KStream
+from penstock.dsl.ktable import GlobalKTable, KTable, StoreOption
+from penstock.dsl.optimize import rewrite
+from penstock.dsl.stores import table_store
+from penstock.dsl.tables import SourceTable
+from penstock.errors import TopologyError
+from penstock.operators.process import Process
+from penstock.operators.table import TableSource
+from penstock.serde import Serde, Serdes
+from penstock.state.spec import StoreKind, StoreSpec
+from penstock.topology.arguments import OffsetReset, Topics, reset_text, split_topics
+from penstock.topology.names import check_name
+from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor
+from penstock.topology.strict import strict_options
+from penstock.topology.topology import Topology
+
+STREAM_SOURCE, TABLE_SOURCE = "KSTREAM-SOURCE-", "KTABLE-SOURCE-"
+
+
+@strict_options
+class StreamsBuilder:
+    """Says where records come from; ``build()`` gives the topology.
+
+    >>> from penstock import Serdes, StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> words = builder.stream("lines", value=Serdes.string).flat_map_values(str.split)
+    >>> counts = words.group_by(lambda _, word: word).count(store="counts")
+    >>> counts.to_stream().to("word-counts")
+    >>> len(builder.build().subtopologies())
+    2
+    """
+
+    def __init__(self) -> None:
+        self._graph = Graph()
+
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+        offset_reset: OffsetReset = None,
+        watermark: Any = None,
+        late: Any = None,
+        name: str | None = None,
+    ) -> KStream[Any, Any]:
+        """Read topics (a name, several, or a compiled pattern) as a stream."""
+        names, pattern = split_topics(topics)
+        named = self._graph.name(name, STREAM_SOURCE)
+        reset = reset_text(offset_reset)
+        source = SourceNode(named, names, key, value, pattern, timestamp, reset, watermark, late)
+        node = GraphNode(named, lambda topology, node: _ignore(topology.add(source)), source=source)
+        self._graph.add(node, self._graph.root)
+        return KStream(self._graph, node, named, key, value, frozenset([named]))
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+        offset_reset: OffsetReset = None,
+        store: StoreOption = None,
+        name: str | None = None,
+    ) -> KTable[Any, Any]:
+        """Read a topic as a table: each record replaces the row of its key, None deletes it."""
+        kept = table_store(self._graph, store, f"{check_name(topic, 'topic')}-", (key, value))
+        source_name = self._graph.name(name, STREAM_SOURCE, "-source")
+        named = self._graph.name(name, TABLE_SOURCE)
+        source = SourceNode(
+            source_name, (topic,), key, value, timestamp=timestamp, offset_reset=reset_text(offset_reset)
+        )
+        table = SourceTable(kept.spec, kept.named)
+
+        def write(topology: Topology, node: GraphNode) -> None:
+            topology.add(source)
+            # the topic is also the changelog, if that optimisation is on
+            reused = {"logged": False, "source_topic": topic} if node.reuses_topic else {}
+            processor(
+                lambda node: TableSource(store=table.store, send_old=table.send_old),
+                stores=lambda: [spec.with_(**reused) for spec in table.specs()],
+                parents=(source_name,),
+            )(topology, node)
+
+        node = GraphNode(named, write, versioned=kept.versioned, table_topic=topic)
+        self._graph.add(node, self._graph.root)
+        return KTable(self._graph, node, key, value, frozenset([source_name]), table, kept.queryable)
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+        store: StoreOption = None,
+        name: str | None = None,
+    ) -> GlobalKTable[Any, Any]:
+        """Read a topic as a table of which every lane has all rows."""
+        kept = table_store(self._graph, store, f"{check_name(topic, 'topic')}-", (key, value))
+        if kept.spec.kind is StoreKind.VERSIONED:
+            raise TopologyError("a global table cannot be versioned: use Stores.key_value, or table()")
+        spec = kept.spec.with_(cached=False)
+        self._global(spec, topic, lambda: TableSource(store=spec.name), key, value, timestamp, name)
+        return GlobalKTable(spec, spec.name)
+
+    def add_state_store(self, spec: StoreSpec) -> StreamsBuilder:
+        """Add a store for ``process``, ``process_values`` and ``transform_values`` to use by name."""
+        if not isinstance(spec, StoreSpec):
+            raise TopologyError(f"add_state_store() takes a store, e.g. Stores.key_value('seen'), but got {spec!r}")
+        node = GraphNode(spec.name, lambda topology, node: _ignore(topology.add_state_store(spec)))
+        self._graph.add(node, self._graph.root)
+        return self
+
+    def add_global_store(
+        self,
+        spec: StoreSpec,
+        topic: str,
+        processor: Callable[[], Any],
+        *,
+        key: Serde[Any] = Serdes.string,
+        value: Serde[Any] = Serdes.json,
+        timestamp: TimestampExtractor | None = None,
+        name: str | None = None,
+    ) -> StreamsBuilder:
+        """Keep a whole topic in a store that every lane can read; ``processor`` writes it."""
+        check_supplier(processor, "add_global_store")
+        self._global(spec, check_name(topic, "topic"), lambda: Process(supplier=processor), key, value, timestamp, name)
+        return self
+
+    def build(self, *, optimize: str | Iterable[str] = ()) -> Topology:
+        """Return the topology. It can be built more than once.
+
+        ``optimize``: "all", or some of ``reuse_ktable_source_topics``, ``merge_repartition_topics`` and
+        ``single_store_self_join``.
+        """
+        graph = rewrite(self._graph, optimize)
+        topology = Topology()
+        for node in graph.in_order():
+            node.write(topology, node)
+        for group in graph.copartitions:
+            topology.copartition(name for name in group if name in topology.nodes)
+        topology.check_partitions()
+        return topology
+
+    def _global(
+        self,
+        spec: StoreSpec,
+        topic: str,
+        operator: Callable[[], Any],
+        key: Serde[Any],
+        value: Serde[Any],
+        timestamp: TimestampExtractor | None,
+        name: str | None,
+    ) -> None:
+        source_name = self._graph.name(name, STREAM_SOURCE, "-source")
+        named = self._graph.name(name, TABLE_SOURCE)
+        source = SourceNode(source_name, (topic,), key, value, timestamp=timestamp)
+
+        def write(topology: Topology, node: GraphNode) -> None:
+            updater = ProcessorNode(named, operator(), (source_name,))
+            topology.add_global(GlobalStore(source, updater, spec.name), spec)
+
+        self._graph.add(GraphNode(named, write), self._graph.root)
+
+
+def _ignore(result: object) -> None:
+    """Let an expression stand where nothing is returned."""

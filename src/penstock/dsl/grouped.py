@@ -1,0 +1,96 @@
+"""KGroupedStream: records grouped by key, to be aggregated as they are, by windows, or together with other groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from penstock.dsl.aggregation import GroupedInput, aggregated
+from penstock.dsl.checks import check_function
+from penstock.dsl.cogrouped import CogroupedKStream
+from penstock.dsl.graph import Graph, GraphNode
+from penstock.dsl.ktable import AnySerde, KTable, StoreOption
+from penstock.dsl.stores import Serdes2, Windows, table_store
+from penstock.dsl.windowed import WindowedKStream, check_windows
+from penstock.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
+from penstock.serde import Serdes
+from penstock.topology.names import check_name
+from penstock.topology.strict import strict_options
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@strict_options
+class KGroupedStream(Generic[K, V]):
+    """Records grouped by key.
+
+    >>> from penstock import StreamsBuilder
+    >>> words = StreamsBuilder().stream("words")
+    >>> words.group_by_key().count(store="counts").queryable_store_name
+    'counts'
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        node: GraphNode,
+        serdes: Serdes2,
+        sources: frozenset[str],
+        rekeyed: bool,
+        name: str | None,
+    ) -> None:
+        name = None if name is None else check_name(name, "name")
+        self._graph = graph
+        self._grouped = GroupedInput(graph, node, serdes, sources, rekeyed, name)
+
+    def count(self, *, store: StoreOption = None, name: str | None = None, key: AnySerde = None,
+              value: AnySerde = None) -> KTable[K, int]:  # fmt: skip
+        """Count the records per key."""
+        burn_for_count(self._graph, store, key, value)
+        upstream = (self._grouped.serdes[0], Serdes.int64)
+        kept = table_store(self._graph, store, "KSTREAM-AGGREGATE-", (key, value), upstream)
+        named = self._graph.name(name, "KSTREAM-AGGREGATE-")
+        return aggregated(self._grouped, named, kept, lambda store, old: StreamCount(store=store, send_old=old))
+
+    def reduce(self, reducer: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
+               key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
+        """Combine the values per key: the first is the aggregate, then ``reducer(aggregate, value)``."""
+        check_function(reducer, "reduce", "aggregate", "value")
+        kept = table_store(self._graph, store, "KSTREAM-REDUCE-", (key, value), self._grouped.serdes)
+        named = self._graph.name(name, "KSTREAM-REDUCE-")
+        return aggregated(
+            self._grouped, named, kept, lambda store, old: StreamReduce(store=store, reducer=reducer, send_old=old)
+        )
+
+    def aggregate(self, initializer: Callable[[], Any], aggregator: Callable[[K, V, Any], Any], *,
+                  store: StoreOption = None, name: str | None = None, key: AnySerde = None,
+                  value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
+        """Fold the values per key, from ``initializer()`` on, with ``aggregator(key, value, aggregate)``."""
+        check_function(initializer, "aggregate")
+        check_function(aggregator, "aggregate", "key", "value", "aggregate")
+        upstream = (self._grouped.serdes[0], None)
+        kept = table_store(self._graph, store, "KSTREAM-AGGREGATE-", (key, value), upstream)
+        named = self._graph.name(name, "KSTREAM-AGGREGATE-")
+        return aggregated(
+            self._grouped,
+            named,
+            kept,
+            lambda store, old: StreamAggregate(
+                store=store, initializer=initializer, aggregator=aggregator, send_old=old
+            ),
+        )
+
+    def windowed_by(self, windows: Windows) -> WindowedKStream[K, V]:
+        """Aggregate by windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``."""
+        return WindowedKStream(self._graph, self._grouped, check_windows(windows))
+
+    def cogroup(self, aggregator: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
+        """Begin an aggregation of several groups of streams, each with its own function, into one table."""
+        return CogroupedKStream(self._graph).cogroup(self, aggregator)
+
+
+def burn_for_count(graph: Graph, store: StoreOption, key: AnySerde, value: AnySerde) -> None:
+    """Use up the number that Kafka uses up for a count with serdes but without a store's name."""
+    if store is None and (key is not None or value is not None):
+        graph.new_store("KSTREAM-AGGREGATE-")
