@@ -74,7 +74,7 @@ class ReadOnlyView:
         return entries
 
     def __getattr__(self, verb: str) -> NoReturn:
-        _refuse(self._store, verb)
+        raise _refusal(self, verb)
 
 
 class ReadOnlyVersionedView:
@@ -95,7 +95,7 @@ class ReadOnlyVersionedView:
         return self._store.history(key, since, until, reverse)
 
     def __getattr__(self, verb: str) -> NoReturn:
-        _refuse(self._store, verb)
+        raise _refusal(self, verb)
 
 
 def read_only(store: Store) -> Any:
@@ -121,7 +121,7 @@ def _plain(rows: Rows) -> Rows:
     return Rows((key, value[0] if isinstance(value, ValueAndTimestamp) else value) for key, value in rows)
 
 
-def _refuse(store: Store, verb: str) -> NoReturn:
-    if verb.startswith("__"):  # copy, pickle and the like ask for what is not there
-        raise AttributeError(verb)
-    raise StoreError(f"store {store.name!r} is read-only here: it has no {verb!r}")
+def _refusal(view: ReadOnlyView | ReadOnlyVersionedView, verb: str) -> Exception:
+    if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
+        return AttributeError(verb)
+    return StoreError(f"store {view.name!r} is read-only here: it has no {verb!r}")

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from key_value_cases import Opened, opened
+
+from penstock.errors import StoreError
+from penstock.record import ValueAndTimestamp
+from penstock.state.memory import MemoryState
+from penstock.state.spec import Stores
+from penstock.state.view import ReadOnlyView, read_only
+
+
+@pytest.mark.parametrize("timestamped", [False, True])
+def test_a_view_gives_plain_values_and_timestamps(timestamped):
+    case = opened(MemoryState(), timestamped=timestamped)
+    case.store.put("a", case.wrap(1, 5))
+    case.store.put("b", case.wrap(2, 6))
+    case.store.put("ba", case.wrap(3, 7))
+    view = ReadOnlyView(case.store)
+    assert (view.get("a"), view.get("z")) == (1, None)
+    assert view.get_with_timestamp("a") == ValueAndTimestamp(1, 5 if timestamped else 0)
+    assert list(view.range("b", None)) == [("b", 2), ("ba", 3)]
+    assert list(view.reverse_range(None, "b")) == [("b", 2), ("a", 1)]
+    assert list(view.all()) == [("a", 1), ("b", 2), ("ba", 3)]
+    assert list(view.reverse_all()) == [("ba", 3), ("b", 2), ("a", 1)]
+    assert list(view.prefix_scan("b")) == [("b", 2), ("ba", 3)]
+    assert view.approximate_num_entries() == 3
+
+
+@pytest.mark.parametrize("verb", ["put", "delete", "put_all", "put_if_absent", "compute", "merge", "write", "seal"])
+def test_a_view_has_no_verb_that_writes(verb):
+    with pytest.raises(StoreError, match=f"'s' is read-only here: it has no '{verb}'"):
+        getattr(ReadOnlyView(opened(MemoryState()).store), verb)
+
+
+def test_a_view_can_be_copied():
+    assert copy.copy(ReadOnlyView(opened(MemoryState()).store)).get("a") is None
+
+
+def test_the_view_fits_the_kind_of_store():
+    specs = {
+        "lru": Stores.lru("s", 3),
+        "versioned": Stores.versioned("s", 10),
+        "window": Stores.window("s", 10, 5),
+        "session": Stores.session("s", 10),
+        "shared": Stores.shared("s"),
+    }
+    views = {kind: type(read_only(Opened(MemoryState(), spec).store)).__name__ for kind, spec in specs.items()}
+    assert views == {
+        "lru": "ReadOnlyView",
+        "versioned": "ReadOnlyVersionedView",
+        "window": "ReadOnlyWindowView",
+        "session": "ReadOnlySessionView",
+        "shared": "ReadOnlyView",
+    }
+    with pytest.raises(StoreError, match="cannot be queried"):
+        read_only(Opened(MemoryState(), Stores.timers("s")).store)
