@@ -1,0 +1,43 @@
+"""All commands in one application, and what becomes of an error.
+
+Exit codes: 0 done; 1 something is wrong (an error, a demo that differs, a doctor that found a problem); 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from penstock.cli.demo import demo
+from penstock.cli.doctor import doctor
+from penstock.cli.settings import config
+from penstock.cli.topology import topology
+from penstock.cli.version import version
+from penstock.errors import PenstockError
+
+
+class Commands(TyperGroup):
+    """A group of commands whose own errors are shown as a message, not as a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except PenstockError as error:
+            print(f"penstock: {error}", file=sys.stderr)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Kafka Streams for Python, run on Apache Spark.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (demo, topology, doctor, config, version):
+    app.command()(command)

@@ -1,0 +1,27 @@
+"""What every command prints with: JSON for scripts, a terminal for people."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: the option that every command has whose output a script may want
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def print_json(data: Any) -> None:
+    """Print plain data as JSON on standard output."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def console() -> Console:
+    """Return the terminal: plain text, never cut short, where standard output is not one."""
+    from rich.console import Console
+
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=160)

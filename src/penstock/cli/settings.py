@@ -1,0 +1,76 @@
+"""``penstock config``: the table of settings, with the values that the environment and pyproject.toml give them here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.output import JsonOption, console, print_json
+
+#: client settings whose values are never shown
+SECRET = re.compile(r"password|secret|token|credential|jaas|private|\.key$", re.IGNORECASE)
+
+
+def config(as_json: JsonOption = False) -> None:
+    """Show every setting: name, default, meaning, and its value in this folder (environment, pyproject.toml)."""
+    rows = settings_here(Path("pyproject.toml"))
+    if as_json:
+        print_json(rows)
+        return
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("setting", "value", "default", "meaning"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        shown = repr(row["value"])
+        value = f"[bold]{_escape(shown)}[/]" if row["value"] != row["default"] else ""
+        table.add_row(row["name"], value, _escape(repr(row["default"])), _escape(row["meaning"]))
+    out = console()
+    out.print(table)
+    out.print("Set one as an argument of App, as PENSTOCK_<NAME> in the environment, or below [tool.penstock] in pyproject.toml.",
+              markup=False)  # fmt: skip
+
+
+def settings_here(pyproject: Path, environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return a row for each setting, with its value as this environment and this file give it; secrets are hidden.
+
+    >>> rows = settings_here(Path("none"), environ={"PENSTOCK_SHARDS": "8"})
+    >>> [row["value"] for row in rows if row["name"] == "shards"]
+    [8]
+    """
+    from penstock.config import SETTINGS, load
+
+    values = load({}, environ=environ, pyproject=pyproject)
+    return [
+        {
+            "name": row.name,
+            "environment": f"PENSTOCK_{row.name.upper()}",
+            "type": row.kind,
+            "default": row.default,
+            "value": masked(values[row.name]),
+            "group": row.heading,
+            "meaning": row.meaning,
+        }
+        for row in SETTINGS
+    ]
+
+
+def masked(value: Any) -> Any:
+    """Hide the secrets among client settings.
+
+    >>> masked({"sasl.username": "me", "sasl.password": "hush"})
+    {'sasl.username': 'me', 'sasl.password': '***'}
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return {name: "***" if SECRET.search(name) else inner for name, inner in value.items()}
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
