@@ -48,7 +48,10 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
     emit = task.outputs.append
 
     def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        target = topic if extractor is None else _extracted(extractor, key, value, task.origin)
+        if extractor is None:
+            target = topic
+        else:  # it sees the time and headers that the nodes before gave the record
+            target = _extracted(extractor, key, value, task.origin._replace(timestamp=timestamp, headers=headers))
         assert target is not None
         try:
             key_bytes = None if key is None else serialize_key(key)
