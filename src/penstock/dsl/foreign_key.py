@@ -117,7 +117,7 @@ def join(
 
 def _subscriptions(graph: Graph, name: str | None, key: Serde[Any], value: Serde[Any]) -> StoreSpec:
     store = graph.name(name, f"{PREFIX}SUBSCRIPTION-STATE-STORE-", "-subscription-store")
-    return StoreSpec(store, StoreKind.KEY_VALUE, key, value, cached=False, timestamped=True)
+    return StoreSpec(store, StoreKind.KEY_VALUE, key, value, cached=False, timestamped=True, log_headers=True)
 
 
 def _through(

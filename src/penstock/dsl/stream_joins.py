@@ -100,6 +100,7 @@ class _Join:
             window_size=self.windows.size,
             retain_duplicates=True,
             topic_config=(("cleanup.policy", "delete"),),
+            log_headers=True,
         )
 
     def add(self, graph: Graph) -> GraphNode:

@@ -49,7 +49,7 @@ class JoinWindow(Operator):
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(key, value, timestamp, headers)
             if key is not None and value is not None:
-                add(key, value, timestamp)
+                add(key, value, timestamp, headers)
 
         return on_record
 

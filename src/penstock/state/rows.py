@@ -222,7 +222,7 @@ class RowStore(KeyValueVerbs):
             rows = [row for row in rows if row[1][0] is not None or not self._never_was(row[0])]
         self._flushed.clear()
         side = {} if self._expiry is None else self._expiry.side_rows(rows)
-        sealed = self._rows.seal(rows, logged=self.spec.logged)
+        sealed = self._rows.seal(rows, logged=self.spec.logged, headers=self.spec.log_headers)
         sealed.side = side
         return sealed
 

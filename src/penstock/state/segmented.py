@@ -293,10 +293,10 @@ class Segmented:
                 number = time_of(position) // interval
                 if number < oldest:  # its segment expired after it was written
                     continue
-                value, timestamp, _, _, _ = entries[position]
+                value, timestamp, headers, _, _ = entries[position]
                 row = key + suffix(position)
                 if logged:
-                    changelog.append((row, value, timestamp, ()))
+                    changelog.append((row, value, timestamp, headers if self.spec.log_headers else ()))
                 kept = pack_time(timestamp) + value if stamped and value is not None else value
                 sealed.side.setdefault(self.segments.name(number), []).append((row, kept))
                 if self.spec.time_ordered:

@@ -51,6 +51,8 @@ class StoreSpec:
     segment_interval: int | None = None
     max_entries: int | None = None  # lru
     topic_config: tuple[tuple[str, str], ...] = field(default=())
+    #: changelog rows carry the headers of the record that wrote them, as join windows and subscriptions do in Kafka
+    log_headers: bool = False
     #: a source topic that serves as the changelog (optimisation ``reuse_ktable_source_topics``, global tables)
     source_topic: str | None = None
 
@@ -115,7 +117,9 @@ class Stores:
         retention_ms = millis(retention, "retention", least=0)
         size_ms = millis(size, "size", least=0)
         if retention_ms < size_ms:
-            raise TopologyError(f"store {name!r}: retention ({retention_ms} ms) must be at least the window size ({size_ms} ms)")
+            raise TopologyError(
+                f"store {name!r}: retention ({retention_ms} ms) must be at least the window size ({size_ms} ms)"
+            )
         return StoreSpec(
             _check_name(name),
             StoreKind.WINDOW,
@@ -174,7 +178,9 @@ class Stores:
             logged,
             False,
             history=millis(history, "history", least=0),
-            segment_interval=None if segment_interval is None else millis(segment_interval, "segment_interval", least=1),
+            segment_interval=None
+            if segment_interval is None
+            else millis(segment_interval, "segment_interval", least=1),
         )
 
     @staticmethod

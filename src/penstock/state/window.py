@@ -30,7 +30,7 @@ class WindowStore(SegmentedStore):
 
     - ``read(key, start)`` gives ``(value, timestamp)`` or None,
     - ``write(key, start, value or None, timestamp, headers=())`` puts or deletes,
-    - ``add(key, value, start)`` puts into a store without timestamps; with duplicates each call makes a row of its own.
+    - ``add(key, value, start, headers=())`` puts into a store without timestamps; with duplicates each call makes a row of its own.
 
     >>> from penstock.state.open import standalone
     >>> from penstock.state.spec import Stores
@@ -45,7 +45,7 @@ class WindowStore(SegmentedStore):
 
     read: Callable[[Any, int], tuple[Any, int] | None]
     write: Callable[..., None]
-    add: Callable[[Any, Any, int], None]
+    add: Callable[..., None]
 
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
@@ -110,12 +110,12 @@ class WindowStore(SegmentedStore):
 
         return write
 
-    def _make_add(self) -> Callable[[Any, Any, int], None]:
+    def _make_add(self) -> Callable[..., None]:
         rows, context = self._rows, self._context
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, put = self._refuse_key, self._refuse_value, rows.put
 
-        def add(key: Any, value: Any, start: int) -> None:
+        def add(key: Any, value: Any, start: int, headers: Headers = ()) -> None:
             if key is None:
                 refuse_key(key)
             if value is None:  # there is no one row to delete
@@ -137,7 +137,7 @@ class WindowStore(SegmentedStore):
                     self._refuse_start(start)
                 if not rows.observe(start):
                     return context.drop("expired")
-            return put(raw_key, (start, sequence), (raw, origin.timestamp, (), origin, 0))
+            return put(raw_key, (start, sequence), (raw, origin.timestamp, headers, origin, 0))
 
         return add
 

@@ -152,13 +152,16 @@ class WriteBack:
             total += (entry[0] is not None) - (self.base.get(key) is not None)
         return total
 
-    def seal(self, rows: list[tuple[bytes, Entry]], *, logged: bool) -> Sealed:
-        """Hand out these rows of the dirty map, keep them readable as pending, and start an empty dirty map."""
+    def seal(self, rows: list[tuple[bytes, Entry]], *, logged: bool, headers: bool = False) -> Sealed:
+        """Hand out these rows of the dirty map, keep them readable as pending, and start an empty dirty map.
+
+        ``headers``: changelog rows carry those of their writer.
+        """
         if self._stamped:
             writes = [(key, None if e[0] is None else pack_stamp(e[1]) + e[0]) for key, e in rows]
         else:
             writes = [(key, e[0]) for key, e in rows]
-        sealed = Sealed(writes, [(key, e[0], e[1], ()) for key, e in rows] if logged else [])
+        sealed = Sealed(writes, [(key, e[0], e[1], e[2] if headers else ()) for key, e in rows] if logged else [])
         kept = dict(rows)
         self.pending.update(kept)
         self._sealed.append((sealed, kept))
