@@ -18,17 +18,18 @@ def check_function(function: Any, verb: str, *arguments: str) -> Callable[..., A
     """
     if not callable(function):
         raise TopologyError(f"{verb}() needs a function of ({', '.join(arguments)}), but got {function!r}")
+    callee: Callable[..., Any] = function
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(callee)
     except ValueError:  # a built-in that does not say what it takes
-        return function
+        return callee
     try:
         signature.bind(*arguments)
     except TypeError:
         name = getattr(function, "__name__", None) or type(function).__name__
         wanted = f"{verb}() calls its function with ({', '.join(arguments)})"
         raise TopologyError(f"{wanted}, but {name} takes {signature}: {describe_function(function)}") from None
-    return function
+    return callee
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:

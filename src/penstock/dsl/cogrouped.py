@@ -74,6 +74,11 @@ class CogroupedKStream(Generic[K]):
             raise TopologyError(
                 "only session windows have a merger: leave it out, or put windowed_by() before aggregate()"
             )
+        if sum(grouped.rekeyed and grouped.given_name is None for grouped in self._inputs) > 1:
+            raise TopologyError(
+                "several groups of this cogroup need a repartition topic, and would get the same one: "
+                "give each group_by() or group_by_key() a name="
+            )
         kept = self._store(store, (key, value), (self._common_key(), None))
         parents = [grouped.once(kept.spec.name, self._parents) for grouped in self._inputs]
         # every number of the repartition topics is used up before the first of the aggregations

@@ -87,7 +87,8 @@ class KGroupedStream(Generic[K, V]):
 
     def cogroup(self, aggregator: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
         """Begin an aggregation of several groups of streams, each with its own function, into one table."""
-        return CogroupedKStream(self._graph).cogroup(self, aggregator)
+        cogrouped: CogroupedKStream[K] = CogroupedKStream(self._graph)
+        return cogrouped.cogroup(self, aggregator)
 
 
 def burn_for_count(graph: Graph, store: StoreOption, key: AnySerde, value: AnySerde) -> None:

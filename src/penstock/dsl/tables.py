@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.operators.base import TableView
+from penstock.operators.stream_join import JoinKind
 from penstock.operators.suppress import SuppressView
-from penstock.operators.table_join import JoinKind, JoinView
+from penstock.operators.table_join import JoinView
 from penstock.operators.views import StoreView
 from penstock.state.spec import StoreKind, StoreSpec
 

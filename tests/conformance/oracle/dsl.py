@@ -45,6 +45,12 @@ def _aggregation(store: Any, name: str | None, key: Any, value: Any) -> tuple[An
     return (*named(name), materialized(store, key, value))
 
 
+def _counting(store: Any, name: str | None, key: Any, value: Any) -> tuple[Any, ...]:
+    """The same for a count. No Materialized unless asked: one without a store's name uses up a number of Kafka's names."""
+    asked = store is not None or key is not None or value is not None
+    return _aggregation(store, name, key, value) if asked else named(name)
+
+
 def _source_store(store: Any) -> tuple[Any, ...]:
     """The last argument of a table source: a Materialized, if there is a store."""
     return () if store is None else (materialized(store),)
@@ -357,7 +363,7 @@ class KGroupedStream(_Handle):
     """Kafka's KGroupedStream behind ours."""
 
     def count(self, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
-        return KTable(self.java.count(*_aggregation(store, name, key, value)))
+        return KTable(self.java.count(*_counting(store, name, key, value)))
 
     def reduce(
         self, f: Any, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None
@@ -380,7 +386,7 @@ class WindowedKStream(_Handle):
     """Kafka's TimeWindowedKStream (time, sliding and unlimited windows) or SessionWindowedKStream behind ours."""
 
     def count(self, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
-        return KTable(self.java.count(*_aggregation(store, name, key, value)))
+        return KTable(self.java.count(*_counting(store, name, key, value)))
 
     def reduce(
         self, f: Any, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None
@@ -416,7 +422,7 @@ class KGroupedTable(_Handle):
     """Kafka's KGroupedTable behind ours."""
 
     def count(self, *, store: Any = None, name: str | None = None, key: Any = None, value: Any = None) -> KTable:
-        return KTable(self.java.count(*_aggregation(store, name, key, value)))
+        return KTable(self.java.count(*_counting(store, name, key, value)))
 
     def reduce(self, adder: Any, subtractor: Any, *, store: Any = None, name: str | None = None, key: Any = None,
                value: Any = None) -> KTable:  # fmt: skip
