@@ -35,6 +35,7 @@ from penstock.topology.node import (
 )
 from penstock.topology.strict import strict_options
 from penstock.topology.subtopologies import find_subtopologies
+from penstock.topology.svg import to_svg
 
 
 @strict_options
@@ -135,6 +136,14 @@ class Topology:
     def to_mermaid(self) -> str:
         """Return a Mermaid flowchart: sub-topologies as subgraphs, topics and stores as shapes of their own."""
         return to_mermaid(self)
+
+    def to_svg(self) -> str:
+        """Return a picture, as the text of an SVG file."""
+        return to_svg(self)
+
+    def _repr_html_(self) -> str:
+        """Show the picture in a notebook."""
+        return f'<div style="overflow: auto">{to_svg(self)}</div>'
 
     def to_json(self) -> dict[str, Any]:
         """Return nodes, stores and sub-topologies as plain data."""
