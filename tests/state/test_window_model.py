@@ -49,11 +49,34 @@ class Model:
     observed: int = -1
     sequence: int = 0
     dropped: int = 0
+    before: dict[tuple[bytes, int, int], tuple[int, int]] = field(default_factory=dict)  # rows as of the last seal
+    written: dict[tuple[str, int], tuple[int | None, int]] = field(
+        default_factory=dict
+    )  # since the last flush, last one last
+    flushed: dict[tuple[str, int], int | None] = field(default_factory=dict)  # what was forwarded since the last seal
+
+    def flush(self):
+        """Return what a cached store forwards: (key, start, new, old, timestamp)."""
+        first, updates = self.first(), []
+        for (key, start), (new, timestamp) in self.written.items():
+            old = self.before.get((key.encode(), start, 0), (None,))[0] if start >= first else None
+            old = self.flushed.get((key, start), old)
+            if new is not None or old is not None:
+                updates.append((key, start, new, old, timestamp))
+                self.flushed[key, start] = new
+        self.written.clear()
+        return updates
+
+    def seal(self) -> None:
+        self.before = dict(self.rows)
+        self.flushed.clear()
 
     def put(self, key: str, start: int, value: int | None, timestamp: int) -> None:
         if self.duplicates and value is None:
             return
         self.sequence += self.duplicates
+        self.written.pop((key, start), None)
+        self.written[key, start] = value, timestamp
         self.observed = max(self.observed, start)
         end = self.observed - RETENTION
         live = start // INTERVAL >= end // INTERVAL if self.persistent else start > end
@@ -66,9 +89,12 @@ class Model:
         else:
             self.rows[row] = value, timestamp
 
-    def visible(self):
+    def first(self) -> int:
         end = self.observed - RETENTION
-        first = end if self.time_ordered and self.persistent else end + 1
+        return end if self.time_ordered and self.persistent else end + 1
+
+    def visible(self):
+        first = self.first()
         return [(key, start, number, *found) for (key, start, number), found in self.rows.items() if start >= first]
 
     def of_key(self, key: str, since: int, until: int):
@@ -97,18 +123,25 @@ class Subject:
     def __init__(self, state, spec):
         self.state, self.spec, self.context = state, spec, Standalone()
         self.pending = []
+        self.forwarded = []
+        self.touched = set()
         self.now = 0
         self.open()
 
     def open(self):
         self.store = WindowStore(self.spec, self.state, self.context, Serdes.string, Serdes.int64)
-        self.store.on_flush(lambda *_: None, send_old=True)
+        self.store.on_flush(self.take, send_old=True)
+
+    def take(self, windowed, new, old, timestamp, headers):
+        assert windowed.end == windowed.start + SIZE
+        self.forwarded.append((windowed.key, windowed.start, new, old, timestamp))
 
     def shape(self, value, timestamp):
         return ValueAndTimestamp(value, timestamp) if self.spec.timestamped else value
 
     def put(self, key, start, value):
         self.now += 1
+        self.touched.add((key, start))
         self.context.origin = NO_ORIGIN._replace(timestamp=self.now)
         self.store.put(key, self.shape(value, self.now) if value is not None else None, start)
 
@@ -142,9 +175,10 @@ def check(subject: Subject, model: Model, lower, upper, since, until):
         assert list(store.fetch(key, since, until)) == rows
         assert list(store.backward_fetch(key, since, until)) == rows[::-1]
         assert store.fetch_list(key, since, until) == [row[:2] for row in model.of_key(key, since, until)]
-        if not subject.spec.retain_duplicates:
-            found = model.of_key(key, since, since)
-            assert store.fetch(key, since) == (shape(*found[0][1:]) if found else None)
+    if not subject.spec.retain_duplicates:
+        for key, start in subject.touched:
+            found = model.of_key(key, start, start)
+            assert store.fetch(key, start) == (shape(*found[0][1:]) if found else None)
     assert subject.context.dropped.get("expired", 0) == model.dropped
 
 
@@ -183,6 +217,11 @@ def test_a_window_store_does_what_the_model_does(body, persistent, options, step
                 check(subject, model, *step[1:])
             else:
                 subject.barrier(step[0])
+                updates = model.flush()
+                assert subject.forwarded == (updates if spec.cached else [])
+                subject.forwarded.clear()
+                if step[0] != "flush":
+                    model.seal()
     finally:
         state.destroy()
         shutil.rmtree(folder, ignore_errors=True)

@@ -96,7 +96,7 @@ class SegmentedStore(Store):
             (entry[4], key, position, entry)
             for key, (_, entries) in self._rows.dirty.keys.items()
             for position, entry in entries.items()
-            if since < entry[4]
+            if since < entry[4] and (key, position) not in self._refused
         ]
         changed += [(entry[4], key, position, entry) for (key, position), entry in self._refused.items()]
         self._refused.clear()
