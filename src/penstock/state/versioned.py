@@ -175,15 +175,22 @@ class VersionedStore(Store):
             self._insert(key, value, timestamp)
 
     def _forget_expired(self) -> None:
-        """Delete the versions that end in a segment before the live ones, and last tombstones of that age."""
+        """Delete the versions that end in a segment before the live ones, and last tombstones of that age.
+
+        An index row may be out of date: a version's end moves when another is put before it, a tombstone may be overwritten.
+        """
         for raw, _ in self._index.range(None, pack_stamp(self._least_live())):
             self._ends.append((raw, None))
-            row = raw[8:]
-            self._history.dirty[row] = (None, -1, (), NO_ORIGIN, 0)
-            key = row[4:-8]
+            end, row = unpack_stamp(raw)[0], raw[8:]
+            key, timestamp = row[4:-8], unpack_stamp(row, len(row) - 8)[0]
             last = self._last(key)
-            if last is not None and last.value is None and last.timestamp == unpack_stamp(row, len(row) - 8)[0]:
-                self._latest.dirty[key] = (None, -1, (), NO_ORIGIN, 0)
+            if last is None:
+                continue
+            if last.timestamp == timestamp:
+                if last.value is None:
+                    self._latest.dirty[key] = (None, -1, (), NO_ORIGIN, 0)
+            elif next(self._boundaries(key, timestamp + 1), last).timestamp == end:
+                self._history.dirty[row] = (None, -1, (), NO_ORIGIN, 0)
 
     def _least_live(self) -> int:
         """Return the start of the oldest segment that is not expired."""
