@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 Kind = Literal["node", "topic", "store"]
 LETTER, LINE, HEIGHT, GAP, MARGIN = 6.7, 46, 26, 44, 18
 
+#: every rule starts with the picture's own class: inside a notebook's page it must not touch anything else
 STYLE = """\
-text { font: 11px ui-monospace, Menlo, Consolas, monospace; fill: #1b2733; text-anchor: middle; }
-text.title { font-weight: bold; text-anchor: start; fill: #5a6b7b; }
-.panel { fill: #f6f8fa; stroke: #d0d7de; }
-.node { fill: #ffffff; stroke: #57606a; }
-.topic { fill: #ddf4ff; stroke: #0969da; }
-.store { fill: #fff8c5; stroke: #9a6700; }
-.edge { fill: none; stroke: #57606a; marker-end: url(#arrow); }
-.use { fill: none; stroke: #9a6700; stroke-dasharray: 3 3; }"""
+.penstock text { font: 11px ui-monospace, Menlo, Consolas, monospace; fill: #1b2733; text-anchor: middle; }
+.penstock text.title { font-weight: bold; text-anchor: start; fill: #5a6b7b; }
+.penstock .panel { fill: #f6f8fa; stroke: #d0d7de; }
+.penstock .node { fill: #ffffff; stroke: #57606a; }
+.penstock .topic { fill: #ddf4ff; stroke: #0969da; }
+.penstock .store { fill: #fff8c5; stroke: #9a6700; }
+.penstock .edge { fill: none; stroke: #57606a; marker-end: url(#penstock-arrow); }
+.penstock .use { fill: none; stroke: #9a6700; stroke-dasharray: 3 3; }"""
 
 
 @dataclass(eq=False)
@@ -59,17 +60,17 @@ def to_svg(topology: Topology) -> str:
         boxes, stores = _boxes(topology, group)
         _columns(boxes)
         _rows(boxes)
-        width, height = _place(boxes, stores, top + 34)
+        wide, high = _place(boxes, stores, top + 34)
         title = f"Sub-topology {number}" if group[0] in topology.nodes else f"Global store {number}"
-        shapes += _panel(title, boxes, stores, top, width, height)
-        top += height + 34 + MARGIN
-        right = max(right, width)
-    size = f'width="{right + 2 * MARGIN:.0f}" height="{top:.0f}"'
+        shapes += _panel(title, boxes, stores, top, wide, high)
+        top += high + 34 + MARGIN
+        right = max(right, wide)
+    width, height = round(right + 2 * MARGIN), round(top)
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {right + 2 * MARGIN:.0f} {top:.0f}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
             f"<style>{STYLE}</style>",
-            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<defs><marker id="penstock-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
             '<path d="M0,0 L8,4 L0,8 z" fill="#57606a"/></marker></defs>',
             *shapes,
             "</svg>\n",
