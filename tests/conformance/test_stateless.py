@@ -17,7 +17,7 @@ from penstock.processor import FixedKeyProcessor, Processor
 from penstock.serde import Serdes
 
 TEXT = {"key": Serdes.string, "value": Serdes.string}
-INPUTS = {topic: (Serdes.string, Serdes.string) for topic in ("in", "in1", "in2", "in3", "orders-1", "orders-2")}
+INPUTS = dict.fromkeys(("in", "in1", "in2", "in3", "orders-1", "orders-2"), (Serdes.string, Serdes.string))
 DISTANCES = (1, 5, 50)
 
 

@@ -43,11 +43,10 @@ def _rows(spec: StoreSpec, store: Any, changelog: list[tuple[bytes | None, int]]
 
 def _versions(spec: StoreSpec, store: Any, changelog: list[tuple[bytes | None, int]]) -> Iterable[tuple[Any, ...]]:
     assert spec.key is not None
-    for raw, timestamp in changelog:
-        key = None if raw is None else spec.key.deserialize(raw)
-        for version in (store.get(key), store.get(key, timestamp)):
-            if version is not None:
-                yield (key, version.value, version.timestamp, version.valid_to)
+    for raw in {raw for raw, _ in changelog if raw is not None}:
+        key = spec.key.deserialize(raw)
+        for version in store.history(key):
+            yield (key, version.value, version.timestamp, version.valid_to)
 
 
 def _cells(value: Any) -> tuple[Any, ...]:
