@@ -38,10 +38,10 @@ class BranchedKStream(Generic[K, V]):
         self._name = graph.name(name, "KSTREAM-BRANCH-")
         self._node = graph.add(GraphNode(self._name, processor(self._operator)), source._node)
 
-    def branch(self, predicate: Callable[[K, V], Any], name: str | None = None) -> BranchedKStream[K, V]:
-        """Send the records for which ``predicate(key, value)`` is true, and that no branch before took, to a new stream."""
-        check_function(predicate, "branch", "key", "value")
-        self._predicates.append(predicate)
+    def branch(self, p: Callable[[K, V], Any], name: str | None = None) -> BranchedKStream[K, V]:
+        """Send the records for which ``p(key, value)`` is true, and that no branch before took, to a new stream."""
+        check_function(p, "branch", "key", "value")
+        self._predicates.append(p)
         self._add(name, str(len(self._predicates)))
         return self
 

@@ -43,31 +43,31 @@ class CogroupedKStream(Generic[K]):
         self._parents: dict[GroupedInput, GraphNode] = {}
         self._windows: Windows | None = None
 
-    def cogroup(self, grouped: KGroupedStream[K, Any], aggregator: Callable[[K, Any, Any], Any]) -> CogroupedKStream[K]:
-        """Add a group with its ``aggregator(key, value, aggregate)``; adding it again replaces the function."""
-        check_function(aggregator, "cogroup", "key", "value", "aggregate")
+    def cogroup(self, grouped: KGroupedStream[K, Any], f: Callable[[K, Any, Any], Any]) -> CogroupedKStream[K]:
+        """Add a group with its ``f(key, value, aggregate)``; adding it again replaces the function."""
+        check_function(f, "cogroup", "key", "value", "aggregate")
         if self._windows is not None:
             raise TopologyError("cogroup() must come before windowed_by()")
         if getattr(grouped, "_graph", None) is not self._graph:
             raise TopologyError(f"cogroup() takes a grouped stream of the same builder, but got {grouped!r}")
-        self._inputs[grouped._grouped] = aggregator
+        self._inputs[grouped._grouped] = f
         return self
 
-    def windowed_by(self, windows: Windows) -> CogroupedKStream[K]:
+    def windowed_by(self, w: Windows) -> CogroupedKStream[K]:
         """Aggregate by windows."""
         result: CogroupedKStream[K] = CogroupedKStream(self._graph)
         result._inputs, result._parents = self._inputs, self._parents
-        result._windows = check_windows(windows)
+        result._windows = check_windows(w)
         return result
 
-    def aggregate(self, initializer: Callable[[], Any], merger: Callable[[K, Any, Any], Any] | None = None, *,
+    def aggregate(self, init: Callable[[], Any], merger: Callable[[K, Any, Any], Any] | None = None, *,
                   store: StoreOption = None, name: str | None = None, key: AnySerde = None,
                   value: AnySerde = None) -> KTable[Any, Any]:  # fmt: skip
-        """Fold the values of all groups per key (and window), from ``initializer()`` on.
+        """Fold the values of all groups per key (and window), from ``init()`` on.
 
         After session windows, ``merger(key, one, other)`` combines two sessions that grow together.
         """
-        check_function(initializer, "aggregate")
+        check_function(init, "aggregate")
         if self._windows is not None:
             check_merger(self._windows, merger)
         elif merger is not None:
@@ -87,7 +87,7 @@ class CogroupedKStream(Generic[K]):
         )
         table = StoredTable(kept.spec)
         nodes = [
-            self._aggregation(position, parent, aggregator, initializer, merger, kept, table, name)
+            self._aggregation(position, parent, aggregator, init, merger, kept, table, name)
             for position, (parent, aggregator) in enumerate(zip(parents, self._inputs.values(), strict=True))
         ]
         named = self._graph.name(name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")

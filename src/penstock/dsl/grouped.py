@@ -53,22 +53,22 @@ class KGroupedStream(Generic[K, V]):
         named = self._graph.name(name, "KSTREAM-AGGREGATE-")
         return aggregated(self._grouped, named, kept, lambda store, old: StreamCount(store=store, send_old=old))
 
-    def reduce(self, reducer: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
+    def reduce(self, f: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
                key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Combine the values per key: the first is the aggregate, then ``reducer(aggregate, value)``."""
-        check_function(reducer, "reduce", "aggregate", "value")
+        """Combine the values per key: the first is the aggregate, then ``f(aggregate, value)``."""
+        check_function(f, "reduce", "aggregate", "value")
         kept = table_store(self._graph, store, "KSTREAM-REDUCE-", (key, value), self._grouped.serdes)
         named = self._graph.name(name, "KSTREAM-REDUCE-")
         return aggregated(
-            self._grouped, named, kept, lambda store, old: StreamReduce(store=store, reducer=reducer, send_old=old)
+            self._grouped, named, kept, lambda store, old: StreamReduce(store=store, reducer=f, send_old=old)
         )
 
-    def aggregate(self, initializer: Callable[[], Any], aggregator: Callable[[K, V, Any], Any], *,
+    def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], Any], *,
                   store: StoreOption = None, name: str | None = None, key: AnySerde = None,
                   value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
-        """Fold the values per key, from ``initializer()`` on, with ``aggregator(key, value, aggregate)``."""
-        check_function(initializer, "aggregate")
-        check_function(aggregator, "aggregate", "key", "value", "aggregate")
+        """Fold the values per key, from ``init()`` on, with ``f(key, value, aggregate)``."""
+        check_function(init, "aggregate")
+        check_function(f, "aggregate", "key", "value", "aggregate")
         upstream = (self._grouped.serdes[0], None)
         kept = table_store(self._graph, store, "KSTREAM-AGGREGATE-", (key, value), upstream)
         named = self._graph.name(name, "KSTREAM-AGGREGATE-")
@@ -76,19 +76,17 @@ class KGroupedStream(Generic[K, V]):
             self._grouped,
             named,
             kept,
-            lambda store, old: StreamAggregate(
-                store=store, initializer=initializer, aggregator=aggregator, send_old=old
-            ),
+            lambda store, old: StreamAggregate(store=store, initializer=init, aggregator=f, send_old=old),
         )
 
-    def windowed_by(self, windows: Windows) -> WindowedKStream[K, V]:
+    def windowed_by(self, w: Windows) -> WindowedKStream[K, V]:
         """Aggregate by windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``."""
-        return WindowedKStream(self._graph, self._grouped, check_windows(windows))
+        return WindowedKStream(self._graph, self._grouped, check_windows(w))
 
-    def cogroup(self, aggregator: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
+    def cogroup(self, f: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
         """Begin an aggregation of several groups of streams, each with its own function, into one table."""
         cogrouped: CogroupedKStream[K] = CogroupedKStream(self._graph)
-        return cogrouped.cogroup(self, aggregator)
+        return cogrouped.cogroup(self, f)
 
 
 def burn_for_count(graph: Graph, store: StoreOption, key: AnySerde, value: AnySerde) -> None:

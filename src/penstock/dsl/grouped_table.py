@@ -66,11 +66,11 @@ class KGroupedTable(Generic[K, V]):
             lambda old: TableReduce(store=kept.spec.name, adder=adder, subtractor=subtractor, send_old=old),
         )
 
-    def aggregate(self, initializer: Callable[[], Any], adder: Callable[[K, V, Any], Any],
+    def aggregate(self, init: Callable[[], Any], adder: Callable[[K, V, Any], Any],
                   subtractor: Callable[[K, V, Any], Any], *, store: StoreOption = None, name: str | None = None,
                   key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
         """Fold the rows per group: ``adder(key, new, aggregate)``, ``subtractor(key, old, aggregate)``."""
-        check_function(initializer, "aggregate")
+        check_function(init, "aggregate")
         check_function(adder, "aggregate", "key", "value", "aggregate")
         check_function(subtractor, "aggregate", "key", "value", "aggregate")
         kept = table_store(self._graph, store, AGGREGATE, (key, value), (self._key, None))
@@ -79,7 +79,7 @@ class KGroupedTable(Generic[K, V]):
             name,
             AGGREGATE,
             lambda old: TableAggregate(
-                store=kept.spec.name, initializer=initializer, adder=adder, subtractor=subtractor, send_old=old
+                store=kept.spec.name, initializer=init, adder=adder, subtractor=subtractor, send_old=old
             ),
         )
 

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from penstock.dsl import joins
 from penstock.dsl.branch import BranchedKStream
-from penstock.dsl.checks import check_function, check_mapper, check_supplier
+from penstock.dsl.checks import check_function, check_supplier
 from penstock.dsl.deduplicate import deduplicate
-from penstock.dsl.graph import Graph, GraphNode, one, processor
+from penstock.dsl.graph import GraphNode, one, processor
 from penstock.dsl.grouped import KGroupedStream
 from penstock.dsl.ktable import GlobalKTable, KTable
 from penstock.dsl.repartition import repartition_node
+from penstock.dsl.stateless import AnySerde, StatelessVerbs
 from penstock.dsl.stores import table_store
 from penstock.dsl.stream_joins import stream_stream
 from penstock.dsl.tables import SourceTable
 from penstock.errors import TopologyError
-from penstock.operators.base import Operator
 from penstock.operators.process import Process, ProcessValues
 from penstock.operators.stateless import (
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Foreach,
-    Map,
-    MapValues,
     PassThrough,
-    Peek,
-    Print,
     SelectKey,
 )
 from penstock.operators.table import TableSource
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serdes
 from penstock.state.spec import StoreSpec
 from penstock.topology.arguments import split_destination, split_stores, supplied_stores
 from penstock.topology.names import check_name
@@ -44,12 +36,11 @@ from penstock.windows import JoinWindows
 
 K = TypeVar("K")
 V = TypeVar("V")
-AnySerde = Serde[Any] | None
 Duration = timedelta | int
 
 
 @strict_options
-class KStream(Generic[K, V]):
+class KStream(StatelessVerbs[K, V]):
     """A stream of records.
 
     >>> from penstock import Serdes, StreamsBuilder
@@ -69,85 +60,10 @@ class KStream(Generic[K, V]):
     <BLANKLINE>
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        node: GraphNode,
-        name: str,
-        key: AnySerde,
-        value: AnySerde,
-        sources: frozenset[str],
-        rekeyed: bool = False,
-    ) -> None:
-        self._graph = graph
-        self._node = node
-        self._name = name
-        self._key = key
-        self._value = value
-        self._sources = sources
-        #: the key may have changed since the records were partitioned by it
-        self._rekeyed = rekeyed
-        self._repartition: GraphNode | None = None
-
     def __repr__(self) -> str:
         return f"KStream({self._name})"
 
-    # stateless
-
-    def filter(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Keep the records for which ``predicate(key, value)`` is true."""
-        check_function(predicate, "filter", "key", "value")
-        return self._then(Filter(predicate=predicate), "FILTER", name)
-
-    def filter_not(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Drop the records for which ``predicate(key, value)`` is true."""
-        check_function(predicate, "filter_not", "key", "value")
-        return self._then(Filter(predicate=predicate, negate=True), "FILTER", name)
-
-    def select_key(self, mapper: Callable[[K, V], Any], *, name: str | None = None) -> KStream[Any, V]:
-        """Set a new key, ``mapper(key, value)``."""
-        check_function(mapper, "select_key", "key", "value")
-        return self._then(SelectKey(mapper=mapper), "KEY-SELECT", name, new_key=True)
-
-    def map(self, mapper: Callable[[K, V], tuple[Any, Any]], *, name: str | None = None) -> KStream[Any, Any]:
-        """Turn every record into ``mapper(key, value)``, a pair of key and value."""
-        check_function(mapper, "map", "key", "value")
-        return self._then(Map(mapper=mapper), "MAP", name, new_key=True, new_value=True)
-
-    def map_values(
-        self, mapper: Callable[..., Any], *, with_key: bool = False, name: str | None = None
-    ) -> KStream[K, Any]:
-        """Turn every value into ``mapper(value)``, or ``mapper(key, value)`` with ``with_key``."""
-        check_mapper(mapper, "map_values", with_key)
-        return self._then(MapValues(mapper=mapper, with_key=with_key), "MAPVALUES", name, new_value=True)
-
-    def flat_map(
-        self, mapper: Callable[[K, V], Iterable[tuple[Any, Any]]], *, name: str | None = None
-    ) -> KStream[Any, Any]:
-        """Turn every record into any number of pairs."""
-        check_function(mapper, "flat_map", "key", "value")
-        return self._then(FlatMap(mapper=mapper), "FLATMAP", name, new_key=True, new_value=True)
-
-    def flat_map_values(
-        self, mapper: Callable[..., Iterable[Any]], *, with_key: bool = False, name: str | None = None
-    ) -> KStream[K, Any]:
-        """Turn every value into any number of values."""
-        check_mapper(mapper, "flat_map_values", with_key)
-        return self._then(FlatMapValues(mapper=mapper, with_key=with_key), "FLATMAPVALUES", name, new_value=True)
-
-    def foreach(self, action: Callable[[K, V], Any], *, name: str | None = None) -> None:
-        """Call ``action(key, value)`` for every record; the stream ends here."""
-        check_function(action, "foreach", "key", "value")
-        self._then(Foreach(action=action), "FOREACH", name)
-
-    def peek(self, action: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Call ``action(key, value)`` for every record and hand it on unchanged."""
-        check_function(action, "peek", "key", "value")
-        return self._then(Peek(action=action), "PEEK", name)
-
-    def print(self, label: str | None = None, file: Any = None, *, name: str | None = None) -> None:
-        """Print every record as ``[label]: key, value`` to standard output or a file; the stream ends here."""
-        self._then(Print(label=self._name if label is None else label, file=file), "PRINTER", name)
+    # branches
 
     def split(self, name: str | None = None) -> BranchedKStream[K, V]:
         """Begin branches: ``split().branch(p).branch(q).default()``; every record goes to the first that takes it."""
@@ -195,15 +111,15 @@ class KStream(Generic[K, V]):
 
     def to(
         self,
-        topic: str | Callable[..., str],
+        topic_or_extractor: str | Callable[..., str],
         *,
         key: AnySerde = None,
         value: AnySerde = None,
         partitioner: Partitioner | None = None,
         name: str | None = None,
     ) -> None:
-        """Write the records to a topic, or to the one that ``topic(key, value, origin)`` names."""
-        destination, extractor = split_destination(topic)
+        """Write the records to a topic, or to the one that ``topic_or_extractor(key, value, origin)`` names."""
+        destination, extractor = split_destination(topic_or_extractor)
         key_serde, value_serde = key or self._key or Serdes.string, value or self._value or Serdes.json
         partitioner = partitioner or default_partitioner(key_serde)
         named = self._graph.name(name, "KSTREAM-SINK-")
@@ -246,15 +162,15 @@ class KStream(Generic[K, V]):
 
     def group_by(
         self,
-        selector: Callable[[K, V], Any],
+        f: Callable[[K, V], Any],
         *,
         key: AnySerde = None,
         value: AnySerde = None,
         name: str | None = None,
     ) -> KGroupedStream[Any, V]:
-        """Group the records by ``selector(key, value)``."""
-        check_function(selector, "group_by", "key", "value")
-        selected = self._then(SelectKey(mapper=selector), "KEY-SELECT", name, new_key=True)
+        """Group the records by ``f(key, value)``."""
+        check_function(f, "group_by", "key", "value")
+        selected = self._then(SelectKey(mapper=f), "KEY-SELECT", name, new_key=True)
         serdes = (key, value or self._value)
         return KGroupedStream(self._graph, selected._node, serdes, self._sources, True, name)
 
@@ -324,23 +240,6 @@ class KStream(Generic[K, V]):
         return deduplicate(self, by, within, store, name)
 
     # making handles
-
-    def _then(
-        self, operator: Operator, kind: str, name: str | None, *, new_key: bool = False, new_value: bool = False
-    ) -> KStream[Any, Any]:
-        """Add a node with one operator; serdes are kept where the type is."""
-        named = self._graph.name(name, f"KSTREAM-{kind}-")
-        # a node that changes both counts as changing the key, for the rewrites
-        node = GraphNode(
-            named, processor(one(operator)), key_changing=new_key, value_changing=new_value and not new_key
-        )
-        self._graph.add(node, self._node)
-        return self._handle(
-            node,
-            key=None if new_key else self._key,
-            value=None if new_value else self._value,
-            rekeyed=new_key or self._rekeyed,
-        )
 
     def _handle(
         self, node: GraphNode, *, key: AnySerde, value: AnySerde, rekeyed: bool, sources: frozenset[str] | None = None

@@ -88,30 +88,30 @@ class KTable(Generic[K, V]):
 
     # row by row
 
-    def filter(self, predicate: Callable[[K, V], Any], *, store: StoreOption = None, name: str | None = None,
+    def filter(self, p: Callable[[K, V], Any], *, store: StoreOption = None, name: str | None = None,
                key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Keep the rows for which ``predicate(key, value)`` is true; another row is deleted downstream."""
-        return self._filter(predicate, False, store, name, (key, value))
+        """Keep the rows for which ``p(key, value)`` is true; another row is deleted downstream."""
+        return self._filter(p, False, store, name, (key, value))
 
-    def filter_not(self, predicate: Callable[[K, V], Any], *, store: StoreOption = None, name: str | None = None,
+    def filter_not(self, p: Callable[[K, V], Any], *, store: StoreOption = None, name: str | None = None,
                    key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Keep the rows for which ``predicate(key, value)`` is false."""
-        return self._filter(predicate, True, store, name, (key, value))
+        """Keep the rows for which ``p(key, value)`` is false."""
+        return self._filter(p, True, store, name, (key, value))
 
-    def map_values(self, mapper: Callable[..., Any], *, with_key: bool = False, store: StoreOption = None,
+    def map_values(self, f: Callable[..., Any], *, with_key: bool = False, store: StoreOption = None,
                    name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
-        """Turn every value into ``mapper(value)``, or ``mapper(key, value)`` with ``with_key``."""
-        check_mapper(mapper, "map_values", with_key)
+        """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``."""
+        check_mapper(f, "map_values", with_key)
         kept = self._kept(store, "KTABLE-MAPVALUES-", (key, value), (self._key, None))
         named = self._graph.name(name, "KTABLE-MAPVALUES-")
         table = DerivedTable(
             self._table,
             kept and kept.spec,
-            lambda parent: MapValuesView(parent=parent, mapper=mapper, with_key=with_key),
+            lambda parent: MapValuesView(parent=parent, mapper=f, with_key=with_key),
         )
 
         def operator(node: GraphNode) -> Operator:
-            return TableMapValues(mapper=mapper, with_key=with_key, store=table.store, send_old=table.send_old)
+            return TableMapValues(mapper=f, with_key=with_key, store=table.store, send_old=table.send_old)
 
         return self._derived(named, operator, table, kept, (key or self._key, value))
 
@@ -153,17 +153,17 @@ class KTable(Generic[K, V]):
         return suppress(self, suppressed, name)
 
     def group_by(
-        self, selector: Callable[[K, V], tuple[Any, Any]], *, key: AnySerde = None, value: AnySerde = None,
+        self, f: Callable[[K, V], tuple[Any, Any]], *, key: AnySerde = None, value: AnySerde = None,
         name: str | None = None,
     ) -> KGroupedTable[Any, Any]:  # fmt: skip
-        """Group the rows by ``selector(key, value)``, which gives a pair of new key and new value."""
+        """Group the rows by ``f(key, value)``, which gives a pair of new key and new value."""
         from penstock.dsl.grouped_table import (
             KGroupedTable,
         )  # its aggregations are tables, so its module imports this one
 
-        check_function(selector, "group_by", "key", "value")
+        check_function(f, "group_by", "key", "value")
         named = self._graph.name(name, "KTABLE-SELECT-")
-        write = processor(lambda node: TableRepartitionMap(mapper=selector, versioned=bool(node.versioned_parents)))
+        write = processor(lambda node: TableRepartitionMap(mapper=f, versioned=bool(node.versioned_parents)))
         node = self._graph.add(GraphNode(named, write, looks_at_versions=True), self._node)
         self._table.enable_old(force=True)
         return KGroupedTable(self._graph, node, key, value, name)

@@ -65,26 +65,26 @@ class WindowedKStream(Generic[K, V]):
         kept = self._store(store, "KSTREAM-AGGREGATE-", (key, value), Serdes.int64)
         return self._aggregated(kept, name, "KSTREAM-AGGREGATE-", zero, count_one, add_counts)
 
-    def reduce(self, reducer: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
+    def reduce(self, f: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
                key: AnySerde = None, value: AnySerde = None) -> KTable[Windowed, V]:  # fmt: skip
-        """Combine the values per key and window with ``reducer(aggregate, value)``."""
-        check_function(reducer, "reduce", "aggregate", "value")
+        """Combine the values per key and window with ``f(aggregate, value)``."""
+        check_function(f, "reduce", "aggregate", "value")
         kept = self._store(store, "KSTREAM-REDUCE-", (key, value), self._grouped.serdes[1])
-        fold, merge = Reduce(reducer=reducer), MergeReduced(reducer=reducer)
+        fold, merge = Reduce(reducer=f), MergeReduced(reducer=f)
         return self._aggregated(kept, name, "KSTREAM-REDUCE-", none_init, fold, merge)
 
-    def aggregate(self, initializer: Callable[[], Any], aggregator: Callable[[K, V, Any], Any],
+    def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], Any],
                   merger: Callable[[K, Any, Any], Any] | None = None, *, store: StoreOption = None,
                   name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[Windowed, Any]:  # fmt: skip
-        """Fold the values per key and window with ``aggregator(key, value, aggregate)``.
+        """Fold the values per key and window with ``f(key, value, aggregate)``.
 
         Session windows also need ``merger(key, one, other)``, which combines two sessions that grow together.
         """
-        check_function(initializer, "aggregate")
-        check_function(aggregator, "aggregate", "key", "value", "aggregate")
+        check_function(init, "aggregate")
+        check_function(f, "aggregate", "key", "value", "aggregate")
         check_merger(self._windows, merger)
         kept = self._store(store, "KSTREAM-AGGREGATE-", (key, value), None)
-        return self._aggregated(kept, name, "KSTREAM-AGGREGATE-", initializer, aggregator, merger)
+        return self._aggregated(kept, name, "KSTREAM-AGGREGATE-", init, f, merger)
 
     def _store(self, store: StoreOption, prefix: str, given: Any, value: AnySerde) -> Materialized:
         upstream = (self._grouped.serdes[0], value)

@@ -182,14 +182,14 @@ class Topology:
     def add_sink(
         self,
         name: str,
-        topic: str | Callable[..., str],
+        topic_or_extractor: str | Callable[..., str],
         *parents: str,
         key: Serde[Any] = Serdes.string,
         value: Serde[Any] = Serdes.json,
         partitioner: Partitioner | None = None,
     ) -> Topology:
-        """Write to a topic, or to the one that ``topic(key, value, origin)`` names."""
-        to, extractor = split_destination(topic)
+        """Write to a topic, or to the one that ``topic_or_extractor(key, value, origin)`` names."""
+        to, extractor = split_destination(topic_or_extractor)
         return self.add(SinkNode(name, to, parents, key, value, extractor=extractor, partitioner=partitioner))
 
     def add_state_store(self, spec: StoreSpec, *processors: str) -> Topology:

@@ -1,0 +1,130 @@
+"""The verbs of a stream that look at one record at a time: filter, map, peek and their kin."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.dsl.checks import check_function, check_mapper
+from penstock.dsl.graph import Graph, GraphNode, one, processor
+from penstock.operators.base import Operator
+from penstock.operators.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    Peek,
+    Print,
+    SelectKey,
+)
+from penstock.serde import Serde
+from penstock.topology.strict import strict_options
+
+if TYPE_CHECKING:
+    from penstock.dsl.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+AnySerde = Serde[Any] | None
+
+
+@strict_options
+class StatelessVerbs(Generic[K, V]):
+    """What a KStream holds, and its stateless half."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        node: GraphNode,
+        name: str,
+        key: AnySerde,
+        value: AnySerde,
+        sources: frozenset[str],
+        rekeyed: bool = False,
+    ) -> None:
+        self._graph = graph
+        self._node = node
+        self._name = name
+        self._key = key
+        self._value = value
+        self._sources = sources
+        #: the key may have changed since the records were partitioned by it
+        self._rekeyed = rekeyed
+        self._repartition: GraphNode | None = None
+
+    def filter(self, p: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
+        """Keep the records for which ``p(key, value)`` is true."""
+        check_function(p, "filter", "key", "value")
+        return self._then(Filter(predicate=p), "FILTER", name)
+
+    def filter_not(self, p: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
+        """Drop the records for which ``p(key, value)`` is true."""
+        check_function(p, "filter_not", "key", "value")
+        return self._then(Filter(predicate=p, negate=True), "FILTER", name)
+
+    def select_key(self, f: Callable[[K, V], Any], *, name: str | None = None) -> KStream[Any, V]:
+        """Set a new key, ``f(key, value)``."""
+        check_function(f, "select_key", "key", "value")
+        return self._then(SelectKey(mapper=f), "KEY-SELECT", name, new_key=True)
+
+    def map(self, f: Callable[[K, V], tuple[Any, Any]], *, name: str | None = None) -> KStream[Any, Any]:
+        """Turn every record into ``f(key, value)``, a pair of key and value."""
+        check_function(f, "map", "key", "value")
+        return self._then(Map(mapper=f), "MAP", name, new_key=True, new_value=True)
+
+    def map_values(self, f: Callable[..., Any], *, with_key: bool = False, name: str | None = None) -> KStream[K, Any]:
+        """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``."""
+        check_mapper(f, "map_values", with_key)
+        return self._then(MapValues(mapper=f, with_key=with_key), "MAPVALUES", name, new_value=True)
+
+    def flat_map(self, f: Callable[[K, V], Iterable[tuple[Any, Any]]], *, name: str | None = None) -> KStream[Any, Any]:
+        """Turn every record into any number of pairs."""
+        check_function(f, "flat_map", "key", "value")
+        return self._then(FlatMap(mapper=f), "FLATMAP", name, new_key=True, new_value=True)
+
+    def flat_map_values(
+        self, f: Callable[..., Iterable[Any]], *, with_key: bool = False, name: str | None = None
+    ) -> KStream[K, Any]:
+        """Turn every value into any number of values."""
+        check_mapper(f, "flat_map_values", with_key)
+        return self._then(FlatMapValues(mapper=f, with_key=with_key), "FLATMAPVALUES", name, new_value=True)
+
+    def foreach(self, f: Callable[[K, V], Any], *, name: str | None = None) -> None:
+        """Call ``f(key, value)`` for every record; the stream ends here."""
+        check_function(f, "foreach", "key", "value")
+        self._then(Foreach(action=f), "FOREACH", name)
+
+    def peek(self, f: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
+        """Call ``f(key, value)`` for every record and hand it on unchanged."""
+        check_function(f, "peek", "key", "value")
+        return self._then(Peek(action=f), "PEEK", name)
+
+    def print(self, label: str | None = None, file: Any = None, *, name: str | None = None) -> None:
+        """Print every record as ``[label]: key, value`` to standard output or a file; the stream ends here."""
+        self._then(Print(label=self._name if label is None else label, file=file), "PRINTER", name)
+
+    def _then(
+        self, operator: Operator, kind: str, name: str | None, *, new_key: bool = False, new_value: bool = False
+    ) -> KStream[Any, Any]:
+        """Add a node with one operator; serdes are kept where the type is."""
+        named = self._graph.name(name, f"KSTREAM-{kind}-")
+        # a node that changes both counts as changing the key, for the rewrites
+        node = GraphNode(
+            named, processor(one(operator)), key_changing=new_key, value_changing=new_value and not new_key
+        )
+        self._graph.add(node, self._node)
+        return self._handle(
+            node,
+            key=None if new_key else self._key,
+            value=None if new_value else self._value,
+            rekeyed=new_key or self._rekeyed,
+        )
+
+    @abstractmethod
+    def _handle(
+        self, node: GraphNode, *, key: AnySerde, value: AnySerde, rekeyed: bool, sources: frozenset[str] | None = None
+    ) -> KStream[Any, Any]:
+        """Return the handle of a node below this one."""
