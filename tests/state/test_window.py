@@ -254,12 +254,12 @@ def test_duplicates_come_back_in_reverse_order_backwards(state):
     assert [(k, v) for k, v in store.backward_all()] == [(Windowed("a", 10, 20), v) for v in "zyx"]
 
 
-def test_putting_none_where_duplicates_are_kept_does_nothing():
+def test_putting_none_where_duplicates_are_kept_does_nothing_but_is_logged_as_in_kafka():
     store = window(retain_duplicates=True)
     store.put("a", 1, 10)
     store.put("a", None, 10)
     assert store.fetch_list("a", 0, 10) == [(10, 1)]
-    assert len(store.seal().changelog) == 1
+    assert [row[1] is None for row in store.seal().changelog] == [False, True]
 
 
 def test_a_store_with_duplicates_has_no_single_value():

@@ -48,7 +48,7 @@ class JoinWindow(Operator):
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(key, value, timestamp, headers)
-            if key is not None and value is not None:
+            if key is not None:
                 add(key, value, timestamp, headers)
 
         return on_record

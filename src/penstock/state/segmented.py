@@ -48,6 +48,8 @@ class Segmented:
         self.by_time = spec.time_ordered or not spec.persistent
         self.dirty = Layer()
         self.pending: list[tuple[Sealed, Layer]] = []
+        #: changelog rows of puts that left nothing in the store; Kafka logs these too, where duplicates are kept
+        self.only_logged: list[tuple[bytes, bytes | None, int, Headers]] = []
         self.sequence = 0
         #: position up to which windows were emitted on close
         self.emitted = -1
@@ -264,7 +266,8 @@ class Segmented:
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
         sealed, layer = Sealed(), self.dirty
-        if not layer.keys and (self.observed, self.emitted) == (self._stored_observed, self._stored_emitted):
+        idle = (self.observed, self.emitted) == (self._stored_observed, self._stored_emitted)
+        if idle and not layer.keys and not self.only_logged:
             return sealed
         for key, position in skip:
             positions, entries = layer.keys[key]
@@ -280,14 +283,16 @@ class Segmented:
         if self.emitted >= 0:
             sealed.writes.append((EMITTED, pack_time(self.emitted)))
         self._stored_observed, self._stored_emitted = self.observed, self.emitted
-        self.pending.append((sealed, layer))
-        self.dirty = Layer()
+        self.pending.append((sealed, layer.take()))
         return sealed
 
     def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> None:
         suffix, time_of, interval = self.positions.suffix, self.positions.time, self.interval
         oldest, stamped, by_time = self.oldest // interval, self.stamped, self.positions.by_time
         changelog = sealed.changelog
+        if logged:
+            changelog += self.only_logged
+        self.only_logged.clear()
         for key, (positions, entries) in layer.keys.items():
             for position in positions:
                 number = time_of(position) // interval

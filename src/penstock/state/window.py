@@ -61,7 +61,7 @@ class WindowStore(SegmentedStore):
 
     def _make_read(self) -> Callable[[Any, int], tuple[Any, int] | None]:
         rows, serialize, deserialize = self._rows, self._key.serialize, self._value.deserialize
-        get, refuse_key = rows.get, self._refuse_key
+        in_dirty, before, refuse_key = rows.dirty.keys.get, rows.before, self._refuse_key
         if self.spec.retain_duplicates:
             return self._no_single_value
 
@@ -74,7 +74,13 @@ class WindowStore(SegmentedStore):
                 raw_key = serialize(key)
             except Exception as error:
                 refuse_key(key, error)
-            row = get(raw_key, start)
+            found = in_dirty(raw_key)
+            if found is not None:
+                entry = found[1].get(start)
+                if entry is not None:
+                    value = entry[0]
+                    return None if value is None else (deserialize(value), entry[1])
+            row = before(raw_key, start)
             return None if row is None else (deserialize(row[0]), row[1])
 
         return read
@@ -82,7 +88,8 @@ class WindowStore(SegmentedStore):
     def _make_write(self) -> Callable[..., None]:
         rows, context, number, cached = self._rows, self._context, self._next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
-        refuse_key, refuse_value, expired, put = self._refuse_key, self._refuse_value, self._expired, rows.put
+        refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
+        in_dirty, put = rows.dirty.keys.get, rows.put
         if self.spec.retain_duplicates:
             return self._no_single_value
 
@@ -106,6 +113,10 @@ class WindowStore(SegmentedStore):
                     self._refuse_start(start)
                 if not rows.observe(start):
                     return expired(raw_key, start, entry)
+            found = in_dirty(raw_key)
+            if found is not None and start in found[1]:
+                found[1][start] = entry
+                return None
             return put(raw_key, start, entry)
 
         return write
@@ -114,32 +125,40 @@ class WindowStore(SegmentedStore):
         rows, context = self._rows, self._context
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, put = self._refuse_key, self._refuse_value, rows.put
+        log_only = self._log_only
 
         def add(key: Any, value: Any, start: int, headers: Headers = ()) -> None:
             if key is None:
                 refuse_key(key)
-            if value is None:  # there is no one row to delete
-                return None
             try:
                 raw_key = serialize_key(key)
             except Exception as error:
                 refuse_key(key, error)
+            origin = context.origin
+            sequence = rows.sequence = (rows.sequence + 1) & MAX_SEQUENCE
+            if value is None:  # there is no one row to delete
+                return log_only(raw_key, start, None, headers)
             try:
                 raw = serialize(value)
             except Exception as error:
                 refuse_value(key, value, error)
-            origin = context.origin
-            sequence = rows.sequence = (rows.sequence + 1) & MAX_SEQUENCE
             if origin.floor > rows.observed:
                 rows.observe(origin.floor)
             if start > rows.observed or start < rows.oldest:
                 if start < 0:
                     self._refuse_start(start)
                 if not rows.observe(start):
-                    return context.drop("expired")
+                    context.drop("expired")
+                    return log_only(raw_key, start, raw, headers)
             return put(raw_key, (start, sequence), (raw, origin.timestamp, headers, origin, 0))
 
         return add
+
+    def _log_only(self, raw_key: bytes, start: int, raw: bytes | None, headers: Headers) -> None:
+        """Log the put with the present sequence number, as Kafka does, though the store has nothing to keep."""
+        rows, timestamp = self._rows, self._context.origin.timestamp
+        row = raw_key + rows.positions.suffix((start, rows.sequence))
+        rows.only_logged.append((row, raw, timestamp, headers if self.spec.log_headers else ()))
 
     def read_range(self, key: Any, since: int, until: int, reverse: bool = False) -> list[tuple[int, Any, int]]:
         """Return (start, value, timestamp) of a key's windows that start in [since, until], by start."""
