@@ -33,7 +33,7 @@ def deduplicate(
     within_ms = millis(within, "within", least=1)
     graph = stream._graph
     given = given_spec(store, (StoreKind.WINDOW,), "Stores.window")
-    kept = given.name if given else graph.new_store(PREFIX)
+    kept = graph.claim(given.name if given else graph.new_store(PREFIX))
     named = graph.name(name, PREFIX)
     spec = deduplicate_store(kept, stream._key or Serdes.string, within_ms)
     if given:

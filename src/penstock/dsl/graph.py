@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.errors import TopologyError
 from penstock.topology.names import check_name
 from penstock.topology.node import ProcessorNode, SourceNode
 
@@ -116,6 +117,7 @@ class Graph:
         self.root = GraphNode("root", lambda topology, node: None)
         self.nodes: dict[GraphNode, None] = {}
         self.copartitions: list[frozenset[str]] = []
+        self._claimed: set[str] = set()
         self._index = 0
         self._priority = 0
 
@@ -134,6 +136,13 @@ class Graph:
         """Return the given name with a suffix, else a new one. The number is used up in both cases."""
         new = self.new_name(prefix)
         return new if given is None else check_name(given + suffix, "name")
+
+    def claim(self, store: str) -> str:
+        """Take a store's name for one table alone."""
+        if store in self._claimed:
+            raise TopologyError(f"another table is already kept in a store called {store!r}: choose another name")
+        self._claimed.add(store)
+        return store
 
     # nodes
 

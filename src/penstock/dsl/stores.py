@@ -51,6 +51,7 @@ def table_store(
     spec = spec or StoreSpec(graph.new_store(prefix), StoreKind.KEY_VALUE)
     versioned = spec.kind is StoreKind.VERSIONED
     cached = not versioned if spec.cached is None else spec.cached
+    graph.claim(spec.name)
     return Materialized(_with_serdes(spec, given, upstream).with_(cached=cached, timestamped=not versioned), named)
 
 
@@ -74,21 +75,32 @@ def window_store(
         raise TopologyError(
             f"store {spec.name!r} keeps windows for {spec.retention} ms, but {windows} needs {least} ms: raise its retention"
         )
+    if spec.window_size not in (None, window_size(windows)) and not isinstance(windows, UnlimitedWindows):
+        raise TopologyError(
+            f"store {spec.name!r} is for windows of {spec.window_size} ms, but {windows} are {window_size(windows)} ms long"
+        )
     on_close = emit is EmitStrategy.on_window_close
     spec = _with_serdes(spec, given, upstream).with_(
         retention=least if spec.retention is None else spec.retention,
-        window_size=None if session else window_size(windows),
+        window_size=window_size(windows),
         timestamped=not session,
         time_ordered=on_close,
         # results on close are forwarded by the operator, once: there is nothing to cache
         cached=False if on_close else spec.cached is not False,
     )
+    graph.claim(spec.name)
     return Materialized(spec, named)
 
 
-def window_size(windows: Windows) -> int:
-    """Return the length of a window, for its key's serde and its store."""
-    return windows.difference if isinstance(windows, SlidingWindows) else windows.size  # type: ignore[union-attr]
+def window_size(windows: Windows) -> int | None:
+    """Return the length of a window, for its key's serde and its store; sessions have none."""
+    match windows:
+        case SessionWindows():
+            return None
+        case SlidingWindows():
+            return windows.difference
+        case _:
+            return windows.size
 
 
 def windowed_key(windows: Windows, key: Serde[Any] | None) -> Serde[Any]:

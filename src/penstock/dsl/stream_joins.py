@@ -91,7 +91,7 @@ class _Join:
     ) -> StoreSpec:
         spec = given or StoreSpec(name, StoreKind.WINDOW)
         return spec.with_(
-            name=f"{name}-store",
+            name=self.this._graph.claim(f"{name}-store"),
             key=spec.key or key,
             value=value,
             cached=False,
