@@ -7,34 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.errors import StoreError
-from penstock.record import ValueAndTimestamp, Windowed
+from penstock.record import Windowed
 from penstock.state.spec import StoreSpec
-
-
-def read_only(store: Any) -> Any:
-    """TEMPORARY until state gives it."""
-    from penstock.state import window
-
-    if isinstance(store, window.WindowStore):
-        return window.ReadOnlyWindowView(store)
-    return PlainView(store)
-
-
-class PlainView:
-    """TEMPORARY."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def get(self, key: Any, *as_of: Any) -> Any:
-        found = self._store.get(key, *as_of)
-        return found.value if isinstance(found, ValueAndTimestamp) else found
-
-    def all(self) -> Any:
-        return ((k, v.value if isinstance(v, ValueAndTimestamp) else v) for k, v in self._store.all())
-
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._store, verb)
+from penstock.state.view import read_only
 
 
 _BACKWARDS = ("reverse_", "backward_")
