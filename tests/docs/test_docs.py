@@ -1,0 +1,63 @@
+"""Every example in the documentation runs, and shows what it says."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).parents[2]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MODULES = sorted(module.name for module in pkgutil.walk_packages(penstock.__path__, "penstock."))
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_examples_of_a_document_run(path):
+    failed, _ = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
+    assert failed == 0
+
+
+@pytest.mark.parametrize("name", ["penstock", *MODULES])
+def test_examples_in_docstrings_run(name):
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_and_prints_what_its_docstring_shows(path):
+    run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    shown = runpy.run_path(str(path), run_name="example")["__doc__"].partition("Prints::\n")[2]
+    wanted = [line.strip() for line in shown.splitlines() if line.strip()]
+    assert run.stdout.split("\n")[:-1] == wanted
+
+
+def test_the_first_app_of_the_readme_is_the_example():
+    text = (ROOT / "examples" / "word_count.py").read_text()
+    program = text.partition('"""\n\n')[2].rstrip()
+    assert program.splitlines()[0].startswith("from penstock import")
+    assert program in (ROOT / "README.md").read_text()
+
+
+def test_every_difference_names_a_test_that_exists():
+    rows = [line for line in (ROOT / "docs" / "differences.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if not row.startswith(("| what", "| ---"))]
+    for row in rows:
+        tests = re.findall(r"`([a-z_/]+\.py)::(\w+)`", row)
+        assert tests, row
+        for path, name in tests:
+            assert f"def {name}(" in (ROOT / "tests" / path).read_text(), f"{path}::{name}"
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in DOCS:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text()):
+            assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
