@@ -7,7 +7,7 @@ changes afterwards does not change the store. Order is that of the serialised ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from typing import Any
 
@@ -83,7 +83,7 @@ class RowStore(KeyValueVerbs):
         return read
 
     def _make_write(self) -> Callable[..., None]:
-        dirty, context, number = self._rows.dirty, self._context, self._next_number
+        dirty, context, number, cached = self._rows.dirty, self._context, self._next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value = self._refuse_key, self._refuse_value
 
@@ -98,7 +98,10 @@ class RowStore(KeyValueVerbs):
                 raw = None if value is None else serialize(value)
             except Exception as error:
                 refuse_value(key, value, error)
-            dirty[raw_key] = (raw, timestamp, headers, context.origin, number())
+            if cached:
+                dirty[raw_key] = (raw, timestamp, headers, context.origin, number())
+            else:
+                dirty[raw_key] = (raw, timestamp, headers, None, 0)
 
         return write
 
@@ -196,6 +199,7 @@ class RowStore(KeyValueVerbs):
         if value is None and old is None:
             return
         self._flushed[key] = entry
+        assert origin is not None, "a row without a writer in a cached store"
         self._context.origin = origin
         decode = self._value.deserialize
         self._listener(
@@ -217,7 +221,7 @@ class RowStore(KeyValueVerbs):
         """Hand out the epoch's rows."""
         if self._listener is None:
             self._expire_due()
-        rows = list(self._rows.dirty.items())
+        rows: Collection[tuple[bytes, Entry]] = self._rows.dirty.items()
         if self.cached and self._listener is not None:
             rows = [row for row in rows if row[1][0] is not None or not self._never_was(row[0])]
         self._flushed.clear()

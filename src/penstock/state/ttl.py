@@ -20,6 +20,8 @@ is met.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from penstock.state.base import ShardState, StoreContext
 from penstock.state.write_back import Entry, Row, WriteBack, pack_stamp, unpack_stamp
 
@@ -124,7 +126,7 @@ class Expiry:
         row = self._rows.lookup(key)
         return row is not None and row.timestamp <= horizon
 
-    def side_rows(self, rows: list[tuple[bytes, Entry]]) -> dict[str, list[tuple[bytes, bytes | None]]]:
+    def side_rows(self, rows: Collection[tuple[bytes, Entry]]) -> dict[str, list[tuple[bytes, bytes | None]]]:
         """Return what the index and the clock need when these rows are sealed; to be asked before they are."""
         index: list[tuple[bytes, bytes | None]] = [(raw, None) for raw in self._stale]
         self._stale.clear()

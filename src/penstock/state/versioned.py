@@ -32,7 +32,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError, StoreError
-from penstock.record import NO_ORIGIN, Headers, VersionedRecord
+from penstock.record import Headers, VersionedRecord
 from penstock.serde import Serde
 from penstock.state.base import Sealed, ShardState, Store, StoreContext
 from penstock.state.spec import StoreSpec
@@ -148,8 +148,8 @@ class VersionedStore(Store):
     def seal(self) -> Sealed:
         """Hand out the epoch's versions, and delete those whose segment has expired."""
         self._forget_expired()
-        older = self._history.seal(list(self._history.dirty.items()), logged=False)
-        sealed = self._latest.seal(list(self._latest.dirty.items()), logged=False)
+        older = self._history.seal(self._history.dirty.items(), logged=False)
+        sealed = self._latest.seal(self._latest.dirty.items(), logged=False)
         self._unapplied.append((sealed, older))
         sealed.side = self._time.unsaved()
         if older.writes:
@@ -188,9 +188,9 @@ class VersionedStore(Store):
                 continue
             if last.timestamp == timestamp:
                 if last.value is None:
-                    self._latest.dirty[key] = (None, -1, (), NO_ORIGIN, 0)
+                    self._latest.dirty[key] = (None, -1, (), None, 0)
             elif next(self._boundaries(key, timestamp + 1), last).timestamp == end:
-                self._history.dirty[row] = (None, -1, (), NO_ORIGIN, 0)
+                self._history.dirty[row] = (None, -1, (), None, 0)
 
     def _least_live(self) -> int:
         """Return the start of the oldest segment that is not expired."""
@@ -241,22 +241,22 @@ class VersionedStore(Store):
         again."""
         before = next(self._boundaries(key, 0, last.timestamp, reverse=True), None)
         if before is None:
-            self._latest.dirty[key] = (None, last.timestamp, (), NO_ORIGIN, 0)
+            self._latest.dirty[key] = (None, last.timestamp, (), None, 0)
             return
         assert before.value is None, "a version with a value always joins the one after it"
-        self._history.dirty[self._history_key(key, before.timestamp)] = (None, -1, (), NO_ORIGIN, 0)
+        self._history.dirty[self._history_key(key, before.timestamp)] = (None, -1, (), None, 0)
         self._set_last(key, Boundary(before.timestamp, None))
 
     def _set_last(self, key: bytes, last: Boundary) -> None:
         flags = (last.value is not None) * _HAS_VALUE | last.joined * _JOINED
         raw = _LATEST.pack(flags, last.timestamp) + (last.value or b"")
-        self._latest.dirty[key] = (raw, last.timestamp, (), NO_ORIGIN, 0)
+        self._latest.dirty[key] = (raw, last.timestamp, (), None, 0)
         if last.value is None:  # a last tombstone is of no use once its own segment is expired
             self._ends.append((pack_stamp(last.timestamp) + self._history_key(key, last.timestamp), b""))
 
     def _set_history(self, key: bytes, timestamp: int, value: bytes | None, end: int) -> None:
         row = self._history_key(key, timestamp)
-        self._history.dirty[row] = (b"\x00" if value is None else b"\x01" + value, timestamp, (), NO_ORIGIN, 0)
+        self._history.dirty[row] = (b"\x00" if value is None else b"\x01" + value, timestamp, (), None, 0)
         self._ends.append((pack_stamp(end) + row, b""))
 
     # ---- reading

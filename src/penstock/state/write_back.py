@@ -17,19 +17,19 @@ themselves never change, so that closures may hold their bound methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sortedcontainers import SortedList
 
-from penstock.record import Headers, Origin
+from penstock.record import Headers
 from penstock.state.base import Sealed, ShardState
 
-#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the
-#: flush order)
-Entry: TypeAlias = tuple[bytes | None, int, Headers, Origin, int]
+#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the order of
+#: a flush). Origin None and number 0 unless the store is cached: bytes and numbers cost the garbage collector nothing.
+Entry: TypeAlias = tuple[bytes | None, int, Headers, Any, int]
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
 EXACT_COUNT = 4096
@@ -152,7 +152,7 @@ class WriteBack:
             total += (entry[0] is not None) - (self.base.get(key) is not None)
         return total
 
-    def seal(self, rows: list[tuple[bytes, Entry]], *, logged: bool, headers: bool = False) -> Sealed:
+    def seal(self, rows: Collection[tuple[bytes, Entry]], *, logged: bool, headers: bool = False) -> Sealed:
         """Hand out these rows of the dirty map, keep them readable as pending, and start an empty dirty map.
 
         ``headers``: changelog rows carry those of their writer.
@@ -161,8 +161,10 @@ class WriteBack:
             writes = [(key, None if e[0] is None else pack_stamp(e[1]) + e[0]) for key, e in rows]
         else:
             writes = [(key, e[0]) for key, e in rows]
-        sealed = Sealed(writes, [(key, e[0], e[1], e[2] if headers else ()) for key, e in rows] if logged else [])
-        kept = dict(rows)
+        sealed = Sealed(writes)
+        if logged:
+            sealed.changelog = [(key, e[0], e[1], e[2] if headers else ()) for key, e in rows]
+        kept = self.dirty.copy() if len(rows) == len(self.dirty) else dict(rows)
         self.pending.update(kept)
         self._sealed.append((sealed, kept))
         self.dirty.clear()
