@@ -68,7 +68,7 @@ class SessionWindowAggregate(Operator):
                 return
             if start != end or end != timestamp:  # else the only session found is this very instant, and is overwritten
                 for session, other in found:
-                    remove(session)
+                    remove(session, headers)
                     if emit is not None:
                         emit(session, None, other, session.end, ())
             aggregate = aggregate + 1 if counting else aggregator(key, value, aggregate)

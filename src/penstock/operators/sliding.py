@@ -100,7 +100,7 @@ class SlidingWindowAggregate(Operator):
                 return
             new = old + 1 if counting else aggregator(key, value, old)
             latest = timestamp if old is None or stored < timestamp else stored
-            write(key, start, new, latest, headers)
+            write(key, start, new, timestamp if new is None else latest, headers)
             if emit is not None:
                 emit(Windowed(key, start, start + difference), new, old, latest, headers)
 

@@ -76,7 +76,7 @@ class WindowAggregate(Operator):
                 if stored > latest:
                     latest = stored
             new = old + 1 if counting else aggregator(key, value, old)
-            write(key, start, new, latest, headers)
+            write(key, start, new, timestamp if new is None else latest, headers)
             if emit is not None:
                 emit(Windowed(key, start, start + size), new, old, latest, headers)
 
@@ -112,7 +112,7 @@ class WindowAggregate(Operator):
                     old, stored = found
                     latest = max(stored, timestamp)
                 new = old + 1 if counting else aggregator(key, value, old)
-                write(key, start, new, latest, headers)
+                write(key, start, new, timestamp if new is None else latest, headers)
                 if emit is not None:
                     emit(Windowed(key, start, end), new, old, latest, headers)
 

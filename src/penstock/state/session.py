@@ -80,12 +80,12 @@ class SessionStore(SegmentedStore):
 
         return put
 
-    def remove(self, session: Windowed) -> None:
+    def remove(self, session: Windowed, headers: Headers = ()) -> None:
         """Delete a session; one that has expired is gone already, and nothing is counted."""
         if session[0] is None:
             self._refuse_key(None)
         if session[2] >= self._rows.oldest:
-            self.put(session, None)
+            self.put(session, None, headers)
 
     # ---- reading
 
