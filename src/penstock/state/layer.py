@@ -17,7 +17,10 @@ Found: TypeAlias = tuple[bytes, Any, bytes, int]
 
 
 class Layer:
-    """The rows of one epoch. ``times`` is filled only where there is an index by time."""
+    """The rows of one epoch. ``times`` is filled only where there is an index by time.
+
+    Invariant: the dict ``keys`` is the same object for ever, so that closures may hold its bound methods.
+    """
 
     __slots__ = ("at", "keys", "times")
 
@@ -25,6 +28,15 @@ class Layer:
         self.keys: dict[bytes, KeyRows] = {}
         self.times: list[int] = []  # sorted, each once
         self.at: dict[int, list[tuple[bytes, Any]]] = {}
+
+    def take(self) -> Layer:
+        """Move all rows to a new layer and return it."""
+        taken = Layer()
+        taken.keys.update(self.keys)
+        taken.times, taken.at = self.times, self.at
+        self.keys.clear()
+        self.times, self.at = [], {}
+        return taken
 
     def find(self, key: bytes, position: Any) -> Entry | None:
         """Return the entry of a row, or None where this epoch did not touch it."""
