@@ -41,6 +41,16 @@ def _keys(n: int) -> list[bytes]:
     return [b"key-%06d" % chosen.randrange(KEYS) for _ in range(n)]
 
 
+def bare_dict() -> None:
+    """The floor: what the two dict operations of a read and a write cost on this machine, now."""
+    keys, rows = _keys(OPERATIONS), dict[bytes, tuple[Any, ...]]()
+    start = process_time()
+    for key in keys:
+        rows.get(key)
+        rows[key] = (b"value-of-some-bytes", 1, (), None, key)
+    _report("a bare dict: get + set of a tuple", process_time() - start, OPERATIONS)
+
+
 def read_and_write(state: ShardState, label: str, **options: Any) -> None:
     """Aggregate-like access: read, then write; half of the keys are met in the base map, then a barrier."""
     store = _open(state, **options)
@@ -90,6 +100,7 @@ def _on_lmdb(run: Callable[[ShardState], None]) -> None:
 
 def main() -> None:
     """Run it all."""
+    bare_dict()
     cases: dict[str, dict[str, Any]] = {
         "timestamped": {"timestamped": True},
         "timestamped, cached": {"timestamped": True, "cached": True},

@@ -95,6 +95,37 @@ def test_after_release_one_sees_what_another_process_wrote_and_dropped(folder):
     assert [key for key, _ in old.range(None, None)] == [b"k2", b"k3"]
 
 
+def _reader(folder, questions, answers) -> None:
+    state = LmdbState(folder, readonly=True)
+    while (name := questions.get()) is not None:
+        answers.put((list(state.map(name).range(None, None)), state.map(name).count(), state.names()))
+        state.release()
+    state.close()
+
+
+def test_a_reader_in_another_process_follows_the_writer(folder):
+    spawn = multiprocessing.get_context("spawn")
+    questions, answers = spawn.Queue(), spawn.Queue()
+    state = LmdbState(folder, map_size=1 << 20)
+    state.map("a").write([(b"k", b"1")])
+    reader = spawn.Process(target=_reader, args=(folder, questions, answers))
+    reader.start()
+    questions.put("a")
+    assert answers.get(timeout=60) == ([(b"k", b"1")], 1, ["a"])
+    state.map("b").write([(b"%04d" % i, b"x" * 1000) for i in range(3000)])
+    state.map("a").write([(b"k", b"2")])
+    questions.put("a")
+    assert answers.get(timeout=60) == ([(b"k", b"2")], 1, ["a", "b"])
+    state.drop("a")
+    questions.put("b")
+    assert answers.get(timeout=60)[1:] == (3000, ["b"])
+    questions.put("a")
+    assert answers.get(timeout=60) == ([], 0, ["b"])
+    questions.put(None)
+    reader.join()
+    assert reader.exitcode == 0
+
+
 def test_a_closed_state_says_so(folder):
     state = LmdbState(folder)
     state.close()
