@@ -426,7 +426,7 @@ OTHER_STORES = {
 }
 
 
-@pytest.mark.capability("PA4", "ST2", "ST3", "ST4", "VS1")
+@pytest.mark.capability("PA4", "ST2", "ST4", "ST5", "ST6")
 @pytest.mark.parametrize("name", OTHER_STORES)
 def test_other_stores(name: str) -> None:
     processor, store = OTHER_STORES[name]

@@ -112,7 +112,7 @@ def test_operator(name: str) -> None:
     check_all(f"operator {name}", topology)
 
 
-@pytest.mark.capability("KS3", "EH2")
+@pytest.mark.capability("KS3", "ER2")
 @pytest.mark.parametrize("verb", ["map", "flat_map"])
 def test_a_null_result_of_map_and_flat_map_is_an_error(verb: str) -> None:
     def topology(builder: Any) -> None:

@@ -57,6 +57,7 @@ versioned_steps = st.lists(
 )
 
 
+@pytest.mark.capability("ST4")
 @pytest.mark.parametrize(("history", "interval"), [(20, 5), (20, 100), (7, 3), (0, 1), (1000, None)])
 @settings(max_examples=60, deadline=None)
 @given(steps=versioned_steps)
@@ -93,6 +94,7 @@ key_value_steps = st.lists(
 )
 
 
+@pytest.mark.capability("ST1")
 @pytest.mark.parametrize("spec", [Stores.lru("s", 3, **TEXT), Stores.key_value("s", **TEXT)], ids=["lru", "plain"])
 @settings(max_examples=80, deadline=None)
 @given(steps=key_value_steps)

@@ -32,7 +32,7 @@ FINAL = {
 }
 
 
-@pytest.mark.capability("SU1", "SU3")
+@pytest.mark.capability("KT5", "SU1", "SU3")
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("name", FINAL)
 def test_until_the_window_closes(name: str, cached: bool) -> None:
@@ -61,7 +61,7 @@ def test_until_the_session_closes() -> None:
     check_all("final session", topology, (5, 4, 9, 10))
 
 
-@pytest.mark.capability("SU1", "SU3")
+@pytest.mark.capability("KT5", "SU1", "SU3")
 def test_a_strict_buffer_fails_at_the_same_record() -> None:
     windows = TimeWindows(10, grace=20)
 
@@ -85,7 +85,7 @@ BUFFERS = {
 }
 
 
-@pytest.mark.capability("SU2", "SU3")
+@pytest.mark.capability("KT5", "SU2", "SU3")
 @pytest.mark.parametrize("name", BUFFERS)
 def test_until_a_time_limit(name: str) -> None:
     def topology(builder: Any) -> None:

@@ -58,6 +58,7 @@ def test_the_traceback_itself_reads_as_the_topology():
     assert [f for f in frames if f.isupper()] == ["FILTER", "INVERT"]
 
 
+@pytest.mark.capability("ER2")
 def test_skip_drops_the_failing_subtree_only_and_counts_it():
     with driver_with(two_branches(), on_processing_error="skip") as driver:
         driver.input_topic("t", value=Serdes.string).pipe_all([("k", "0"), ("k", "4")])
@@ -66,6 +67,7 @@ def test_skip_drops_the_failing_subtree_only_and_counts_it():
         assert driver.metrics()["dropped_by_node"] == {("INVERT", "processing_error"): 1}
 
 
+@pytest.mark.capability("ER4")
 def test_dead_letter_keeps_raw_bytes_timestamp_and_headers():
     with driver_with(two_branches(), on_processing_error="dead_letter", dead_letter_topic="dlq") as driver:
         driver.input_topic("t", value=Serdes.string).pipe("k", "0", 9, headers=[("own", b"h")])
@@ -81,6 +83,7 @@ def test_dead_letter_keeps_raw_bytes_timestamp_and_headers():
         assert b"inverse" in headers["__streams.errors.stacktrace"]
 
 
+@pytest.mark.capability("ER5")
 def test_a_dead_letter_has_its_raw_bytes_even_after_a_sibling_branch_has_sent():
     # Kafka Streams frees the raw record at the first send, so a later dead letter there is empty.
     topology = Topology().add_source("in", "t", **TEXT).add_sink("first", "copies", "in", **TEXT)
@@ -91,6 +94,7 @@ def test_a_dead_letter_has_its_raw_bytes_even_after_a_sibling_branch_has_sent():
         assert driver.output_topic("dlq", **RAW).read().value == b"0"
 
 
+@pytest.mark.capability("ER2", "ER8")
 def test_a_handler_sees_the_error_and_decides():
     seen = []
 
@@ -106,6 +110,7 @@ def test_a_handler_sees_the_error_and_decides():
     assert seen == [("INVERT", 0, ZeroDivisionError), ("INVERT", 1, ZeroDivisionError)]
 
 
+@pytest.mark.capability("ER8")
 def test_a_handler_may_take_origin_record_and_exception():
     seen = []
 
@@ -132,6 +137,7 @@ def numbers(**serdes):
     return Topology().add_source("in", "t", key=Serdes.string, value=Serdes.int64).add_sink("out", "o", "in", **serdes)
 
 
+@pytest.mark.capability("ER1", "ER4")
 @pytest.mark.parametrize(("policy", "letters"), [("skip", []), ("dead_letter", [b"not eight bytes"])])
 def test_bytes_that_the_serde_refuses_are_skipped_or_kept(policy, letters):
     topology = numbers(key=Serdes.string, value=Serdes.int64)
@@ -143,6 +149,7 @@ def test_bytes_that_the_serde_refuses_are_skipped_or_kept(policy, letters):
         assert driver.metrics()["dropped_by_reason"] == {"deserialization_error": 1}
 
 
+@pytest.mark.capability("ER1")
 def test_bytes_that_the_serde_refuses_fail_by_default_with_a_remedy():
     with driver_with(numbers(key=Serdes.string, value=Serdes.int64)) as driver:
         driver.input_topic("t", value=Serdes.int64).pipe("k", 1)
@@ -150,6 +157,7 @@ def test_bytes_that_the_serde_refuses_fail_by_default_with_a_remedy():
             driver.input_topic("t", value=Serdes.bytes).pipe("k", b"x")
 
 
+@pytest.mark.capability("ER3")
 def test_a_value_that_the_sink_cannot_serialize_names_sink_serde_and_record():
     with (
         driver_with(numbers(key=Serdes.string, value=Serdes.string)) as driver,
@@ -161,6 +169,7 @@ def test_a_value_that_the_sink_cannot_serialize_names_sink_serde_and_record():
     assert "t-0@0" in str(caught.value)
 
 
+@pytest.mark.capability("ER3", "ER4")
 @pytest.mark.parametrize(("policy", "letters"), [("skip", 0), ("dead_letter", 1)])
 def test_the_production_policy_judges_serialization(policy, letters):
     topology = numbers(key=Serdes.string, value=Serdes.string)
@@ -221,6 +230,7 @@ def test_what_was_done_before_the_failure_stays_when_it_is_skipped():
         assert driver.store("s").get("k") == "bad"
 
 
+@pytest.mark.capability("ER2")
 def test_a_failing_punctuator_is_judged_too():
     with (
         driver_with(stubborn()) as driver,
