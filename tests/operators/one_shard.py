@@ -52,7 +52,7 @@ class OneShard:
         self.origins.append(self.origin)
 
     def chain(self, *operators: Operator, end: Forward | None = None) -> Callable[..., list[tuple[Any, Any, int]]]:
-        """Open operators one behind the other; return ``send(key, value, timestamp, headers=())``, which gives the results."""
+        """Open operators one behind the other; return ``send(key, value, timestamp, headers)``, which gives the results."""
         forward = end or self.out
         for operator in reversed(operators):
             forward = operator.open(self, forward)  # type: ignore[arg-type]

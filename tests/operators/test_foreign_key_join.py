@@ -35,7 +35,7 @@ def joined(left: Any, right: Any) -> str:
 
 
 class Join:
-    """Left rows name a right row by their first letter. ``hold`` keeps messages until ``deliver``: a race made by hand."""
+    """Left rows name a right row by their first letter. ``hold`` keeps messages until ``deliver``: a hand-made race."""
 
     def __init__(self, *, left: bool) -> None:
         subscriptions = CombinedKeySerde(Serdes.string, Serdes.string)

@@ -9,7 +9,7 @@ from one_shard import OneShard
 from penstock.operators.stream_join import JoinKind, JoinWindow, StreamStreamJoin, StreamStreamSelfJoin
 from penstock.serde import Serdes
 from penstock.state.outer_join import LeftOrRightSerde
-from penstock.state.spec import StoreKind, StoreSpec, Stores
+from penstock.state.spec import StoreKind, Stores, StoreSpec
 from penstock.windows import JoinWindows
 
 

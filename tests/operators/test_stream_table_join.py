@@ -10,7 +10,7 @@ from one_shard import OneShard
 from penstock.errors import TopologyError
 from penstock.operators.stream_table_join import StreamGlobalTableJoin, StreamTableJoin
 from penstock.operators.views import StoreView
-from penstock.state.spec import StoreKind, StoreSpec, Stores
+from penstock.state.spec import StoreKind, Stores, StoreSpec
 
 TABLE = StoreView("T", StoreKind.KEY_VALUE)
 VERSIONED = StoreView("V", StoreKind.VERSIONED, versioned=True)

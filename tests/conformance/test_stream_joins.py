@@ -1,0 +1,126 @@
+"""Stream-stream joins: random scripts through the real Kafka Streams and through Penstock, everything compared."""
+
+from random import Random
+
+import pytest
+from compare import check, kafka_side, penstock_side
+from random_scripts import script
+
+from penstock.serde import Serdes
+from penstock.windows import JoinWindows
+
+TEXT = (Serdes.string, Serdes.string)
+INPUTS = {"left": TEXT, "right": TEXT}
+WINDOWS = (
+    {"difference": 5},
+    {"difference": 5, "grace": 3},
+    {"difference": 0, "after": 1},
+    {"difference": 3, "before": 0, "after": 6, "grace": 2},
+    {"difference": 3, "before": 6, "after": 0},
+    {"difference": 3, "before": -2, "after": 6, "grace": 1},
+)
+EDGES = (2, 3, 5, 6, 8, 10, 13)
+#: with the larger scale, stores drop segments and refuse expired rows
+SCALES = (1, 20_000)
+
+
+def windows(spec, scale):
+    return JoinWindows(**{name: number * scale for name, number in spec.items()})
+
+
+def joined(left, right):
+    return f"{left}+{right}"
+
+
+def joined_with_key(key, left, right):
+    return f"{key}:{left}+{right}"
+
+
+def stream_join(method, window, with_key=False, **how):
+    joiner = joined_with_key if with_key else joined
+
+    def topology(builder):
+        left = builder.stream("left", key=Serdes.string, value=Serdes.string)
+        right = builder.stream("right", key=Serdes.string, value=Serdes.string)
+        result = getattr(left, method)(right, joiner, window=window, with_key=with_key, **how)
+        result.to("out", key=Serdes.string, value=Serdes.string)
+
+    return topology
+
+
+@pytest.mark.capability("KS13", "CO6")
+@pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_random_scripts(method, scale):
+    for seed in range(60 if scale == 1 else 48):
+        random = Random(f"{method}{scale}{seed}")
+        window = windows(WINDOWS[seed % len(WINDOWS)], scale)
+        steps = script(random, ("left", "right"), EDGES, scale=scale)
+        check(stream_join(method, window, with_key=seed % 2 == 1), steps, inputs=INPUTS, in_memory=False)
+
+
+@pytest.mark.capability("KS13")
+@pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
+def test_windows_without_a_length(method):
+    # Kafka cannot list a store of such windows: output and changelogs are compared
+    for seed in range(20):
+        random = Random(f"{method}{seed}")
+        steps = script(random, ("left", "right"), EDGES)
+        topology = stream_join(method, JoinWindows(0, grace=random.choice([0, 4])))
+        assert all_output(kafka_side(in_memory=False), topology, steps) == all_output(penstock_side(), topology, steps)
+
+
+def all_output(side, topology, steps):
+    builder = side.builder()
+    topology(builder)
+    with side.driver(builder.build(), {}) as driver:
+        for topic, *record in steps:
+            driver.input_topic(topic, key=Serdes.string, value=Serdes.string).pipe(*record)
+        return driver.all_output()
+
+
+@pytest.mark.capability("KS13", "CO6")
+@pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
+def test_named_joins_with_named_stores(method):
+    for seed in range(10):
+        steps = script(Random(seed), ("left", "right"), EDGES)
+        topology = stream_join(method, JoinWindows(5, grace=2), name="joined", store="kept")
+        check(topology, steps, inputs=INPUTS, in_memory=False)
+
+
+@pytest.mark.capability("KS13")
+@pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
+def test_joins_of_re_keyed_streams(method):
+    def topology(builder):
+        left = builder.stream("left", key=Serdes.string, value=Serdes.string).select_key(lambda k, v: v and v[0])
+        right = builder.stream("right", key=Serdes.string, value=Serdes.string).select_key(lambda k, v: v and v[0])
+        how = {"key": Serdes.string, "value": Serdes.string, "other_value": Serdes.string}
+        result = getattr(left, method)(right, joined, window=JoinWindows(5, grace=2), **how)
+        result.to("out", key=Serdes.string, value=Serdes.string)
+
+    for seed in range(20):
+        steps = script(Random(f"re-keyed{seed}"), ("left", "right"), EDGES)
+        check(topology, steps, inputs=INPUTS, in_memory=False)
+
+
+def self_join(window, with_key):
+    joiner = joined_with_key if with_key else joined
+
+    def topology(builder):
+        stream = builder.stream("left", key=Serdes.string, value=Serdes.string)
+        result = stream.join(stream, joiner, window=window, with_key=with_key)
+        result.to("out", key=Serdes.string, value=Serdes.string)
+
+    return topology
+
+
+@pytest.mark.capability("KS13")
+@pytest.mark.parametrize("optimize", [(), ("single_store_self_join",)], ids=["two stores", "one store"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_self_joins(optimize, scale):
+    for seed in range(78):
+        random = Random(f"self{scale}{seed}")
+        window = windows(WINDOWS[seed % len(WINDOWS)], scale)
+        steps = script(random, ("left",), EDGES, scale=scale, length=16)
+        topology = self_join(window, with_key=seed % 2 == 1)
+        check(topology, steps, inputs=INPUTS, in_memory=False, optimize=optimize)
