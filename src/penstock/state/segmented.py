@@ -48,6 +48,8 @@ class Segmented:
         self.by_time = spec.time_ordered or not spec.persistent
         self.dirty = Layer()
         self.pending: list[tuple[Sealed, Layer]] = []
+        #: rows of single keys read from the base: (since, positions, rows); empty again whenever an epoch ends
+        self._read: dict[bytes, tuple[int, list[Any], list[tuple[Any, bytes, int]]]] = {}
         #: changelog rows of puts that left nothing in the store; Kafka logs these too, where duplicates are kept
         self.only_logged: list[tuple[bytes, bytes | None, int, Headers]] = []
         self.sequence = 0
@@ -129,7 +131,7 @@ class Segmented:
         if until < since:
             return []
         first, last = self.positions.first(max(since, 0)), self.positions.last(until)
-        found = self._base_of_key(key, first, last, since, until)
+        found = self._base_of_key(key, first, last, since) if self.segments.live else []
         layers = [layer.keys[key] for _, layer in self.pending if key in layer.keys]
         rows = self.dirty.keys.get(key)
         if rows is not None:
@@ -146,15 +148,25 @@ class Segmented:
                 merged[p] = entries[p][:2]
         return [(p, value, timestamp) for p, (value, timestamp) in sorted(merged.items()) if value is not None]
 
-    def _base_of_key(self, key: bytes, first: Any, last: Any, since: int, until: int) -> list[tuple[Any, bytes, int]]:
-        found: list[tuple[Any, bytes, int]] = []
+    def _base_of_key(self, key: bytes, first: Any, last: Any, since: int) -> list[tuple[Any, bytes, int]]:
+        """Return the base's rows of a key. They are read once, from ``since`` on, and kept until the base changes."""
+        kept = self._read.get(key)
+        if kept is None or since < kept[0]:
+            rows = self._read_key(key, first, since)
+            kept = self._read[key] = since, [row[0] for row in rows], rows
+        _, positions, rows = kept
+        return rows[bisect_left(positions, first) : bisect_right(positions, last)]
+
+    def _read_key(self, key: bytes, first: Any, since: int) -> list[tuple[Any, bytes, int]]:
         suffix, parse, size = self.positions.suffix, self.positions.parse, len(key) + self.positions.suffix_size
-        for _, segment in self.segments.between(since, until):
-            # every row between the two bounds begins with the key; one of the same length has this very key
-            for row, raw in segment.range(key + suffix(first), key + suffix(last) + b"\0"):
-                if len(row) == size:
-                    found.append((parse(row)[1], *self._unpack(raw)))
-        return found
+        lower, upper = key + suffix(first), key + suffix(self.positions.last(MAX_TIME)) + b"\0"
+        # every row between the two bounds begins with the key; one of the same length has this very key
+        return [
+            (parse(row)[1], *self._unpack(raw))
+            for _, segment in self.segments.between(since, MAX_TIME)
+            for row, raw in segment.range(lower, upper)
+            if len(row) == size
+        ]
 
     # ---- the rows of many keys
 
@@ -284,6 +296,7 @@ class Segmented:
             sealed.writes.append((EMITTED, pack_time(self.emitted)))
         self._stored_observed, self._stored_emitted = self.observed, self.emitted
         self.pending.append((sealed, layer.take()))
+        self._read.clear()
         return sealed
 
     def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> None:
@@ -315,6 +328,7 @@ class Segmented:
     def apply(self, sealed: Sealed) -> None:
         """Bring a committed epoch into the base; its rows are read from there from now on."""
         self.segments.apply(sealed)
+        self._read.clear()
         self.pending = [(mine, layer) for mine, layer in self.pending if mine is not sealed]
         self._read_numbers()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from penstock.errors import StoreError
@@ -23,6 +24,9 @@ from penstock.state.keys import parse_timer_key, timer_key, unpack_time
 from penstock.state.spec import StoreSpec
 
 Domain: TypeAlias = Literal["event", "processing"]
+
+#: rows of the base read at a time; it changes at ``apply`` alone, which reads them again
+AHEAD = 64
 
 _NUMBERS: dict[str, int] = {"event": 0, "processing": 1}
 #: (is registered, timestamp of the record that did it)
@@ -53,10 +57,7 @@ class TimerStore(Store):
         self._dirty: dict[bytes, _Entry] = {}
         self._pending: list[tuple[Sealed, dict[bytes, _Entry]]] = []
         self._waiting: tuple[list[bytes], list[bytes]] = ([], [])  # by domain: rows that may not be in the base yet
-        self._first: list[bytes | None] = [
-            None,
-            None,
-        ]  # by domain: the first row of the base that has not been looked at
+        self._ahead: tuple[list[bytes], list[bytes]] = ([], [])  # by domain: the base's next rows, the first one last
         self._open_base()
 
     # ---- verbs
@@ -96,7 +97,8 @@ class TimerStore(Store):
         """Return the next registered row of a domain, leaving it where it is; rows that are gone are passed over."""
         waiting = self._waiting[number]
         while True:
-            first = self._first[number]
+            ahead = self._ahead[number]
+            first = ahead[-1] if ahead else None
             row = waiting[0] if waiting and (first is None or waiting[0] <= first) else first
             if row is None or self._is_registered(row):
                 return row
@@ -107,16 +109,19 @@ class TimerStore(Store):
         waiting = self._waiting[number]
         while waiting and waiting[0] == row:
             heappop(waiting)
-        if self._first[number] == row:
-            self._seek(number, row + b"\0")
+        ahead = self._ahead[number]
+        if ahead and ahead[-1] == row:
+            ahead.pop()
+            if not ahead:
+                self._read_ahead(number, row + b"\0")
 
-    def _seek(self, number: int, lower: bytes) -> None:
-        found = next(iter(self._base.range(lower, bytes((number + 1,)))), None)
-        self._first[number] = None if found is None else found[0]
+    def _read_ahead(self, number: int, lower: bytes) -> None:
+        rows = islice(self._base.range(lower, bytes((number + 1,))), AHEAD)
+        self._ahead[number][:] = [row for row, _ in rows][::-1]
 
     def _open_base(self) -> None:
         for number in _NUMBERS.values():
-            self._seek(number, bytes((number,)))
+            self._read_ahead(number, bytes((number,)))
 
     def _is_registered(self, row: bytes) -> bool:
         entry = self._dirty.get(row)
