@@ -75,7 +75,7 @@ def test_store(name: str, store: str) -> None:
         table = fold(builder.stream("in", **TEXT).group_by_key(**TEXT), **STORES[store])
         table.to_stream().to("out", key=Serdes.string, value=value)
 
-    check_all(f"store {name} {store}", topology, count=8, in_memory=store not in ("a versioned store",))
+    check_all(f"store {name} {store}", topology, count=8)
 
 
 @pytest.mark.capability("KG1", "KG2", "KG3", "KT1", "KT2", "KT6")
@@ -102,7 +102,7 @@ def test_old_values_of_an_aggregate_reach_the_tables_below(name: str, cached: bo
     check_all(f"old values {name} {cached}", topology, count=12)
 
 
-@pytest.mark.capability("KG1", "KG3", "RP2")
+@pytest.mark.capability("KG1", "KG3", "CO4")
 def test_two_aggregations_of_one_grouped_stream() -> None:
     def topology(builder: Any) -> None:
         grouped = builder.stream("in", **TEXT).group_by(by_value, **TEXT)
@@ -124,7 +124,7 @@ def test_an_aggregate_of_other_types() -> None:
     check_all("types", topology)
 
 
-@pytest.mark.capability("KG3", "EH2")
+@pytest.mark.capability("KG3", "ER2")
 def test_an_aggregator_that_raises_is_an_error_on_the_same_record() -> None:
     def topology(builder: Any) -> None:
         grouped = builder.stream("in", **TEXT).group_by_key(**TEXT)
@@ -199,7 +199,7 @@ def test_grouped_table_store(store: str) -> None:
     check_all(f"grouped table store {store}", topology, count=8)
 
 
-@pytest.mark.capability("KGT1", "KT6", "VS1")
+@pytest.mark.capability("KGT1", "KT6", "ST4")
 @pytest.mark.parametrize("name", TABLE_AGGREGATIONS)
 def test_a_grouped_versioned_table_ignores_out_of_order_updates(name: str) -> None:
     fold, value = TABLE_AGGREGATIONS[name]
@@ -209,7 +209,7 @@ def test_a_grouped_versioned_table_ignores_out_of_order_updates(name: str) -> No
         grouped = table.group_by(first_letter, **TEXT)
         fold(grouped, store="rows").to_stream().to("out", key=Serdes.string, value=value)
 
-    check_all(f"versioned {name}", topology, count=10, in_memory=False)
+    check_all(f"versioned {name}", topology, count=10)
 
 
 @pytest.mark.capability("KGT1")

@@ -433,7 +433,7 @@ def test_other_stores(name: str) -> None:
     check_all(f"store {name}", lambda builder: by_hand(builder, processor, store), count=12)
 
 
-@pytest.mark.capability("PA5")
+@pytest.mark.capability("PA5", "SB5")
 def test_a_global_store_is_read_by_a_processor_of_another_topic() -> None:
     class Keeping(Processor):
         def init(self, context: Any) -> None:

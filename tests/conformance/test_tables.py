@@ -85,14 +85,14 @@ SOURCES = {
 }
 
 
-@pytest.mark.capability("SB2", "KT4", "ST1", "VS1")
+@pytest.mark.capability("SB2", "KT4", "ST1", "ST4")
 @pytest.mark.parametrize("optimize", [(), ("reuse_ktable_source_topics",)])
 @pytest.mark.parametrize("name", SOURCES)
 def test_source(name: str, optimize: tuple[str, ...]) -> None:
     def topology(builder: Any) -> None:
         builder.table("in", **TEXT, **SOURCES[name]).to_stream().to("out", **TEXT)
 
-    check_all(f"source {name} {optimize}", topology, optimize=optimize, in_memory="versioned" not in name, count=6)
+    check_all(f"source {name} {optimize}", topology, optimize=optimize, count=6)
 
 
 @pytest.mark.capability("KS11", "KT4")
@@ -105,7 +105,7 @@ def test_to_table(name: str, moved: bool) -> None:
             stream = stream.select_key(lambda key, value: None if value is None else value[0])
         stream.to_table(**TEXT, **SOURCES[name]).to_stream().to("out", **TEXT)
 
-    check_all(f"to_table {name} {moved}", topology, in_memory="versioned" not in name, count=6)
+    check_all(f"to_table {name} {moved}", topology, count=6)
 
 
 @pytest.mark.capability("KS11")
@@ -145,10 +145,10 @@ def test_operator(name: str, store: str) -> None:
         table = builder.table("in", **TEXT)
         OPERATORS[name](table, **typed(RESULT_STORES[store])).to_stream().to("out", **TEXT)
 
-    check_all(f"operator {name} {store}", topology, count=5, in_memory="versioned" not in store)
+    check_all(f"operator {name} {store}", topology, count=5)
 
 
-@pytest.mark.capability("KT1", "KT2", "KT3", "VS1")
+@pytest.mark.capability("KT1", "KT2", "KT3", "ST4")
 @pytest.mark.parametrize("source", ["a named store", "an uncached store", "a versioned store"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operator_above_a_store(name: str, source: str) -> None:
@@ -156,7 +156,7 @@ def test_operator_above_a_store(name: str, source: str) -> None:
         table = builder.table("in", **TEXT, **SOURCES[source])
         OPERATORS[name](table).to_stream().to("out", **TEXT)
 
-    check_all(f"operator {name} above {source}", topology, count=6, in_memory="versioned" not in source)
+    check_all(f"operator {name} above {source}", topology, count=6)
 
 
 @pytest.mark.capability("KT1", "KT2", "KT3", "KT6")
@@ -178,7 +178,7 @@ def test_old_values_pass_through_an_operator(name: str, store: str, source: str)
         )
         history.to_stream().to("out", **TEXT)
 
-    check_all(f"old values {name} {store} {source}", topology, count=4, in_memory="versioned" not in source)
+    check_all(f"old values {name} {store} {source}", topology, count=4)
 
 
 @pytest.mark.capability("KT3")
@@ -269,4 +269,4 @@ def random_chain(seed: int) -> Any:
 @pytest.mark.parametrize("block", range(10))
 def test_random_chains(block: int) -> None:
     for seed in range(block * 8, block * 8 + 8):
-        check_all(f"chain {seed}", random_chain(seed), topics=("in1", "in1", "in2"), count=4, in_memory=False)
+        check_all(f"chain {seed}", random_chain(seed), topics=("in1", "in1", "in2"), count=4)
