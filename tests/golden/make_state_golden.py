@@ -163,7 +163,8 @@ class Run:
         properties = jpype.JClass("java.util.Properties")()
         properties.put("application.id", "app")
         properties.put("bootstrap.servers", "nowhere:1")
-        properties.put("state.dir", tempfile.mkdtemp())
+        self.folder = tempfile.TemporaryDirectory()
+        properties.put("state.dir", self.folder.name)
         for kind in ("key", "value"):
             properties.put(f"default.{kind}.serde", "org.apache.kafka.common.serialization.Serdes$StringSerde")
         properties.put("statestore.cache.max.bytes", "0")
