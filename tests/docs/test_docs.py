@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.testing import InputTopic, OutputTopic, TopologyTestDriver
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -47,6 +48,28 @@ def test_the_first_app_of_the_readme_is_the_example():
     assert program in (ROOT / "README.md").read_text()
 
 
+PUBLIC = [
+    penstock.StreamsBuilder, penstock.KStream, penstock.KTable, penstock.KGroupedStream, penstock.KGroupedTable,
+    penstock.CogroupedKStream, penstock.WindowedKStream, penstock.Topology, penstock.Stores, penstock.Serdes,
+    penstock.Suppressed, penstock.Buffer, penstock.ProcessorContext, penstock.TimestampExtractor,
+    TopologyTestDriver, InputTopic, OutputTopic,
+]  # fmt: skip
+#: what tools and other rooms use, not a program
+NOT_FOR_PROGRAMS = {
+    "nodes", "order", "stores", "global_stores", "internal_topics", "copartitions", "node", "parents", "children", "stores_of",
+    "subtopologies", "add", "add_global", "add_internal_topic", "copartition", "replace_store", "check_partitions",
+    "timer_service", "bounded", "pipe_raw", "all_output", "store_contents", "close", "name", "records", "shut_down", "logged", "wait",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", PUBLIC, ids=lambda cls: cls.__name__)
+def test_the_guide_has_every_method(cls):
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    names = {name for name in dir(cls) if not name.startswith("_")} - NOT_FOR_PROGRAMS
+    missing = sorted(name for name in names if not re.search(rf"\b{name}\b", guide))
+    assert missing == []
+
+
 def test_every_difference_names_a_test_that_exists():
     rows = [line for line in (ROOT / "docs" / "differences.md").read_text().splitlines() if line.startswith("| ")]
     rows = [row for row in rows if not row.startswith(("| what", "| ---"))]
@@ -55,6 +78,12 @@ def test_every_difference_names_a_test_that_exists():
         assert tests, row
         for path, name in tests:
             assert f"def {name}(" in (ROOT / "tests" / path).read_text(), f"{path}::{name}"
+
+
+def test_the_walk_names_files_that_exist():
+    named = re.findall(r"`([a-z_/]+\.py)`", (ROOT / "docs" / "walk.md").read_text())
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / "src" / "penstock" / name).exists()] == []
 
 
 def test_links_between_documents_lead_somewhere():
