@@ -45,6 +45,7 @@ class Model:
     persistent: bool
     time_ordered: bool
     duplicates: bool
+    cached: bool = False
     rows: dict[tuple[bytes, int, int], tuple[int, int]] = field(default_factory=dict)
     observed: int = -1
     sequence: int = 0
@@ -95,6 +96,8 @@ class Model:
 
     def visible(self):
         first = self.first()
+        if self.cached and self.persistent:
+            first = min(first, (self.observed - RETENTION) // INTERVAL * INTERVAL)
         return [(key, start, number, *found) for (key, start, number), found in self.rows.items() if start >= first]
 
     def of_key(self, key: str, since: int, until: int):
@@ -208,7 +211,7 @@ def test_a_window_store_does_what_the_model_does(body, persistent, options, step
     state = MemoryState() if body == "memory" else LmdbState(folder)
     try:
         subject = Subject(state, spec)
-        model = Model(persistent, time_ordered, spec.retain_duplicates)
+        model = Model(persistent, time_ordered, spec.retain_duplicates, bool(spec.cached))
         for step in [*steps, ("look", "a", "b", 0, 70), ("reopen",), ("look", "a", "ü", 10, 60)]:
             if step[0] == "put":
                 subject.put(*step[1:])

@@ -13,7 +13,9 @@ Which rows are live is Kafka Streams' rule, by the greatest time ever put:
 
 - in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads
   end at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
-- in an in-memory store both end at exactly the retention.
+- in an in-memory store both end at exactly the retention;
+- a cached store reads on to the end of its oldest segment: what is past the retention is still in Kafka's cache, and
+  the operators count on it (a session is open for one millisecond longer than a store must keep it).
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Segmented:
         self.emitted = -1
         self._stored_observed = self._stored_emitted = -1
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
+        self._reads_on = bool(spec.cached) and spec.persistent and not spec.retain_duplicates
         self.segments = Segments(spec, state, positions)
         self.interval = self.segments.interval
         self._reach(-1)
@@ -75,10 +78,12 @@ class Segmented:
     def _reach(self, time: int) -> None:
         self.observed = time
         end = time - self.retention
-        #: reads see rows from here on
-        self.bound = end + self._slack
+        #: rows before this are past the retention
+        self.expiry = end + self._slack
         #: puts are taken from here on
         self.oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
+        #: reads see rows from here on
+        self.bound = min(self.oldest, self.expiry) if self._reads_on else self.expiry
 
     # ---- one row
 

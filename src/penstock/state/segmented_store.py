@@ -135,7 +135,7 @@ class SegmentedStore(Store):
         entry = self._flushed.get((key, position))
         if entry is not None:
             return entry[0]
-        row = self._rows.before(key, position) if self._rows.positions.time(position) >= self._rows.bound else None
+        row = self._rows.before(key, position) if self._rows.positions.time(position) >= self._rows.expiry else None
         return None if row is None else row[0]
 
     def seal(self) -> Sealed:
