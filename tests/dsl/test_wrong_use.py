@@ -192,7 +192,7 @@ def test_something_that_is_not_a_function_is_refused(builder):
 
 
 def test_a_processor_instance_is_refused(builder):
-    with pytest.raises(TopologyError, match="pass Echo itself, not an instance of it"):
+    with pytest.raises(TopologyError, match="give the class, not an instance of it"):
         builder.stream("a").process(Echo())
 
 

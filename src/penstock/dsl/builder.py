@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.dsl.checks import check_supplier
 from penstock.dsl.graph import Graph, GraphNode, processor
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import GlobalKTable, KTable, StoreOption
@@ -13,6 +12,7 @@ from penstock.dsl.optimize import rewrite
 from penstock.dsl.stores import table_store
 from penstock.dsl.tables import SourceTable
 from penstock.errors import TopologyError
+from penstock.operators.base import Operator
 from penstock.operators.process import Process
 from penstock.operators.table import TableSource
 from penstock.serde import Serde, Serdes
@@ -112,7 +112,7 @@ class StreamsBuilder:
         if kept.spec.kind is StoreKind.VERSIONED:
             raise TopologyError("a global table cannot be versioned: use Stores.key_value, or table()")
         spec = kept.spec.with_(cached=False)
-        self._global(spec, topic, lambda: TableSource(store=spec.name), key, value, timestamp, name)
+        self._global(spec, topic, TableSource(store=spec.name), key, value, timestamp, name)
         return GlobalKTable(spec, spec.name)
 
     def add_state_store(self, spec: StoreSpec) -> StreamsBuilder:
@@ -135,8 +135,8 @@ class StreamsBuilder:
         name: str | None = None,
     ) -> StreamsBuilder:
         """Keep a whole topic in a store that every lane can read; ``processor`` writes it."""
-        check_supplier(processor, "add_global_store")
-        self._global(spec, check_name(topic, "topic"), lambda: Process(supplier=processor), key, value, timestamp, name)
+        updater = Process(supplier=processor)
+        self._global(spec, check_name(topic, "topic"), updater, key, value, timestamp, name)
         return self
 
     def build(self, *, optimize: str | Iterable[str] = ()) -> Topology:
@@ -158,7 +158,7 @@ class StreamsBuilder:
         self,
         spec: StoreSpec,
         topic: str,
-        operator: Callable[[], Any],
+        operator: Operator,
         key: Serde[Any],
         value: Serde[Any],
         timestamp: TimestampExtractor | None,
@@ -169,7 +169,7 @@ class StreamsBuilder:
         source = SourceNode(source_name, (topic,), key, value, timestamp=timestamp)
 
         def write(topology: Topology, node: GraphNode) -> None:
-            updater = ProcessorNode(named, operator(), (source_name,))
+            updater = ProcessorNode(named, operator, (source_name,))
             topology.add_global(GlobalStore(source, updater, spec.name), spec)
 
         self._graph.add(GraphNode(named, write), self._graph.root)

@@ -64,13 +64,3 @@ def check_joiner(function: Any, verb: str, with_key: bool = False) -> Callable[.
     if with_key:
         return check_function(function, verb, "key", "left", "right")
     return check_function(function, verb, "left", "right")
-
-
-def check_supplier(supplier: Any, verb: str) -> Callable[[], Any]:
-    """Return a class or function that makes a processor when called without arguments."""
-    if not callable(supplier):
-        raise TopologyError(
-            f"{verb}() needs a class, or a function that makes a new object at each call, but got {supplier!r}: "
-            f"pass {type(supplier).__name__} itself, not an instance of it"
-        )
-    return check_function(supplier, verb)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from penstock.dsl import joins
 from penstock.dsl.branch import BranchedKStream
-from penstock.dsl.checks import check_function, check_supplier
+from penstock.dsl.checks import check_function
 from penstock.dsl.deduplicate import deduplicate
 from penstock.dsl.graph import GraphNode, one, processor
 from penstock.dsl.grouped import KGroupedStream
@@ -220,7 +220,6 @@ class KStream(StatelessVerbs[K, V]):
         name: str | None = None,
     ) -> KStream[Any, Any]:  # fmt: skip
         """Run a Processor (a class, or any callable that makes one) with the named stores; a spec is added."""
-        check_supplier(supplier, "process")
         return self._process(Process(supplier=supplier), "KSTREAM-PROCESSOR-", stores, name, None, rekeyed=True)
 
     def process_values(
@@ -228,7 +227,6 @@ class KStream(StatelessVerbs[K, V]):
         name: str | None = None,
     ) -> KStream[K, Any]:  # fmt: skip
         """Run a FixedKeyProcessor: the key cannot change, so nothing is repartitioned after it."""
-        check_supplier(supplier, "process_values")
         operator = ProcessValues(supplier=supplier)
         return self._process(operator, "KSTREAM-PROCESSVALUES-", stores, name, self._key, rekeyed=self._rekeyed)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.dsl import foreign_key as foreign_keys
 from penstock.dsl import joins
-from penstock.dsl.checks import check_function, check_mapper, check_supplier
+from penstock.dsl.checks import check_function, check_mapper
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.options import Suppressed
 from penstock.dsl.stores import Materialized, table_store
@@ -24,6 +24,7 @@ from penstock.operators.table import (
     TableTransformValues,
 )
 from penstock.operators.views import FilterView, MapValuesView, TransformValuesView
+from penstock.processor.supplier import check_transformer_supplier
 from penstock.serde import Serde
 from penstock.state.spec import StoreSpec
 from penstock.topology.arguments import split_stores, supplied_stores
@@ -122,7 +123,7 @@ class KTable(Generic[K, V]):
 
         It may have ``init(context)`` and ``close()``, and uses the named stores; a spec is added.
         """
-        check_supplier(supplier, "transform_values")
+        check_transformer_supplier(supplier)
         kept = self._kept(store, None, (key, value), (self._key, None))
         named = self._graph.name(name, "KTABLE-TRANSFORMVALUES-")
         table = DerivedTable(
