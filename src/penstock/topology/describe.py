@@ -15,10 +15,10 @@ from penstock.topology.subtopologies import group_nodes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.topology.topology import Topology
+    from penstock.topology.readable import ReadableTopology
 
 
-def describe(topology: Topology) -> str:
+def describe(topology: ReadableTopology) -> str:
     """Return the text of a topology."""
     parts = ["Topologies:\n "]
     for number, group in enumerate(group_nodes(topology)):
@@ -57,7 +57,7 @@ def _compare(one: _Drawn, other: _Drawn) -> int:
     return -1 if one.name < other.name else 1
 
 
-def _subtopology(topology: Topology, group: tuple[str, ...]) -> str:
+def _subtopology(topology: ReadableTopology, group: tuple[str, ...]) -> str:
     nodes = {name: _Drawn(name) for name in grown_order(group)}
     for node in nodes.values():
         for parent in topology.parents(node.name):
@@ -68,7 +68,7 @@ def _subtopology(topology: Topology, group: tuple[str, ...]) -> str:
     return "".join(f"    {_node(topology, node)}\n" for node in ordered)
 
 
-def _node(topology: Topology, drawn: _Drawn) -> str:
+def _node(topology: ReadableTopology, drawn: _Drawn) -> str:
     node = topology.node(drawn.name)
     after, before = f"\n      --> {_names(drawn.successors)}", f"\n      <-- {_names(drawn.predecessors)}"
     match node:

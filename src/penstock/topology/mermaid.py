@@ -9,10 +9,10 @@ from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.subtopologies import group_nodes
 
 if TYPE_CHECKING:
-    from penstock.topology.topology import Topology
+    from penstock.topology.readable import ReadableTopology
 
 
-def to_mermaid(topology: Topology) -> str:
+def to_mermaid(topology: ReadableTopology) -> str:
     """Return a flowchart: sub-topologies are subgraphs, topics are slanted boxes, stores are cylinders."""
     ids: dict[tuple[str, str], str] = {}
 
@@ -54,7 +54,7 @@ def topics_of(node: SourceNode | ProcessorNode | SinkNode) -> tuple[str, ...]:
             return ()
 
 
-def to_json(topology: Topology) -> dict[str, Any]:
+def to_json(topology: ReadableTopology) -> dict[str, Any]:
     """Return sub-topologies, nodes and stores as plain data, for tools."""
     return {
         "subtopologies": [
@@ -76,7 +76,7 @@ def to_json(topology: Topology) -> dict[str, Any]:
     }
 
 
-def _node(topology: Topology, name: str) -> dict[str, Any]:
+def _node(topology: ReadableTopology, name: str) -> dict[str, Any]:
     node = topology.node(name)
     data: dict[str, Any] = {"name": name, "parents": list(node.parents), "children": list(topology.children(name))}
     match node:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from penstock.topology.node import SubTopology
 
 if TYPE_CHECKING:
-    from penstock.topology.topology import Topology
+    from penstock.topology.readable import ReadableTopology
 
 
-def group_nodes(topology: Topology) -> tuple[tuple[str, ...], ...]:
+def group_nodes(topology: ReadableTopology) -> tuple[tuple[str, ...], ...]:
     """Return the node names of every group, global stores' groups among them; the index is the group's number."""
     union = _Union(topology.order)
     users: dict[str, str] = {}
@@ -29,7 +29,7 @@ def group_nodes(topology: Topology) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
-def find_subtopologies(topology: Topology) -> tuple[SubTopology, ...]:
+def find_subtopologies(topology: ReadableTopology) -> tuple[SubTopology, ...]:
     """Return the sub-topologies that run in lanes, under their numbers; global stores are left out."""
     result = []
     for number, group in enumerate(group_nodes(topology)):

@@ -17,7 +17,7 @@ from penstock.topology.node import SinkNode, SourceNode
 from penstock.topology.subtopologies import group_nodes
 
 if TYPE_CHECKING:
-    from penstock.topology.topology import Topology
+    from penstock.topology.readable import ReadableTopology
 
 Kind = Literal["node", "topic", "store"]
 LETTER, LINE, HEIGHT, GAP, MARGIN = 6.7, 46, 26, 44, 18
@@ -52,7 +52,7 @@ class Box:
         return len(self.label) * LETTER + 22
 
 
-def to_svg(topology: Topology) -> str:
+def to_svg(topology: ReadableTopology) -> str:
     """Return the picture as the text of an SVG file."""
     shapes: list[str] = []
     top, right = float(MARGIN), 0.0
@@ -81,7 +81,7 @@ def to_svg(topology: Topology) -> str:
 # what is drawn
 
 
-def _boxes(topology: Topology, group: tuple[str, ...]) -> tuple[list[Box], dict[Box, list[Box]]]:
+def _boxes(topology: ReadableTopology, group: tuple[str, ...]) -> tuple[list[Box], dict[Box, list[Box]]]:
     """Return the boxes of a sub-topology, parents before children, and the stores with the boxes that use them."""
     nodes: dict[str, Box] = {}
     boxes: list[Box] = []
