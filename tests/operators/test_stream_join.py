@@ -167,6 +167,14 @@ def test_a_look_at_the_waiting_rows_puts_the_next_one_off_as_in_kafka():
     assert join.right("x", "r", 20) == [("a", "l12+None", 12), ("a", "l14+None", 14)]
 
 
+def test_where_there_are_several_shards_every_closed_row_leaves_at_once():
+    join = Join("left", JoinWindows(5))
+    for timestamp in (10, 12, 14):
+        join.left("a", f"l{timestamp}", timestamp, floor=timestamp)
+    assert join.right("x", "r", 16, floor=16) == [("a", "l10+None", 10)]
+    assert join.right("x", "r", 18, floor=18) == [("a", "l12+None", 12)]
+
+
 def test_both_sides_share_one_clock():
     join = Join("outer", JoinWindows(10))
     join.left("a", "l", 5)

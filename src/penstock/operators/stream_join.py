@@ -8,8 +8,10 @@ The nodes of one join, as Kafka Streams lays them out::
 
 Both sides of a left or outer join share the store of unmatched rows and one clock.
 
-A difference from Kafka Streams: it looks for closed rows at most once per second of wall-clock time (its test driver,
-always). We always look, so that results do not depend on how fast records are processed.
+Differences from Kafka Streams: it looks for closed rows at most once per second of wall-clock time (its test driver,
+always); we always look, so that results do not depend on how fast records are processed. It also lets closed rows wait,
+depending on the other keys of the partition. A shard that sees every record does the same; where there are several
+shards, a closed row leaves at once, so that the results of a key come in the same order for any number of them.
 """
 
 from __future__ import annotations
@@ -150,9 +152,15 @@ class StreamStreamJoin(Operator):
         join = keyed_joiner(self.joiner, self.with_key)
 
         def emit_closed(now: int, timestamp: int, headers: Headers) -> None:
-            if parked is None or parked.least + wait >= now:
+            if parked is None:
                 return
-            for key, time, left, value in parked.take_closed(now, left_wait, right_wait, timestamp):
+            if context.origin.floor >= 0:
+                closed = parked.take_at_once(now, left_wait, right_wait, timestamp)
+            elif parked.least + wait < now:
+                closed = parked.take_as_kafka(now, left_wait, right_wait, timestamp)
+            else:
+                return
+            for key, time, left, value in closed:
                 forward(key, join(key, value, None) if left else join(key, None, value), time, headers)
 
         return emit_closed

@@ -1,10 +1,12 @@
 """The rows of a left or outer stream-stream join that wait for a match until their window is closed.
 
 Rows are ordered by (timestamp, right before left, key bytes) and each holds the list of all values of that key, side
-and timestamp; formats are in ``state.keys``. Which rows are looked at, and when, follows Kafka Streams'
-``TimeTracker``: ``least`` is the time from which on it is worth looking, and a look moves it to the last row it saw,
-not to the oldest row that stays. So closed rows may wait a little longer than they must, exactly as long as they do in
-Kafka.
+and timestamp; formats are in ``state.keys``. There are two ways to take out the rows whose window is closed:
+
+- ``take_as_kafka`` follows Kafka Streams' ``TimeTracker``: ``least`` is the time from which on it is worth looking,
+  and a look moves it to the last row it saw, not to the oldest row that stays. So closed rows may wait longer than they
+  must, exactly as long as they do in Kafka, where it depends on the other keys of the same partition.
+- ``take_at_once`` takes every closed row: results of a key do not depend on which other keys are in the same shard.
 
 ``least`` is kept beside the rows, in a map of its own that is not logged: the results of a lane that is opened again
 are those of one that was not. A restore from the changelog forgets it, and the next record then looks at the oldest
@@ -94,7 +96,7 @@ class OuterJoinStore(Store):
     >>> store = OuterJoinStore(spec, MemoryState(), Standalone(), Serdes.string, both)
     >>> store.park("k", 10, True, "a")
     >>> store.park("k", 10, False, "b")
-    >>> store.take_closed(15, 5, 5), store.take_closed(16, 5, 5)[0]
+    >>> store.take_at_once(15, 5, 5, 15), store.take_at_once(16, 5, 5, 16)[0]
     ([], Unmatched(key='k', timestamp=10, left=False, value='b'))
     """
 
@@ -107,15 +109,12 @@ class OuterJoinStore(Store):
         self._value = value
         self._rows = WriteBack(state, spec.name, stamped=False)
         self._beside = least_map(spec.name)
-        self.least = self._open_least(state)
-        self._sealed_least = self.least
-
-    def _open_least(self, state: ShardState) -> int:
-        kept = state.map(self._beside).get(_LEAST)
-        if kept is not None:
-            return unpack_time(kept)
         first = next(iter(self._rows.scan(None, None)), None)
-        return MAX_TIME if first is None else unpack_time(first[0])
+        oldest = MAX_TIME if first is None else unpack_time(first[0])
+        #: no row of this side (right, left) is older
+        self._oldest = [oldest, oldest]
+        kept = state.map(self._beside).get(_LEAST)
+        self.least = self._sealed_least = oldest if kept is None else unpack_time(kept)
 
     def park(self, key: Any, timestamp: int, left: bool, value: Any) -> None:
         """Let a record wait: add its value to the list of its key, side and timestamp."""
@@ -126,6 +125,8 @@ class OuterJoinStore(Store):
         self._put(raw_key, pack_list(values), timestamp)
         if timestamp < self.least:
             self.least = timestamp
+        if timestamp < self._oldest[left]:
+            self._oldest[left] = timestamp
 
     def forget(self, key: Any, timestamp: int, left: bool, at: int) -> None:
         """Delete all that waits under this key, side and timestamp: a match was found by a record of time ``at``."""
@@ -133,31 +134,42 @@ class OuterJoinStore(Store):
         if self._rows.lookup(raw_key) is not None:
             self._put(raw_key, None, at)
 
-    def take_closed(self, now: int, left_wait: int, right_wait: int, at: int | None = None) -> list[Unmatched]:
-        """Remove and return, in order, the rows whose time plus their side's wait is before ``now``.
+    def take_at_once(self, now: int, left_wait: int, right_wait: int, at: int) -> list[Unmatched]:
+        """Remove and return, in order, the rows whose time plus their side's wait is before ``now``."""
+        closed: list[tuple[bytes, bytes]] = []
+        for left, end in ((False, now - right_wait), (True, now - left_wait)):
+            if self._oldest[left] < end:
+                rows = self._rows.scan(pack_time(self._oldest[left]), pack_time(end))
+                closed += [(raw_key, raw) for raw_key, raw, _ in rows if parse_join_side_key(raw_key)[1] is left]
+                self._oldest[left] = end
+        return self._take(sorted(closed), at)
 
-        The look ends at the first row after an open one was seen on both sides: nothing behind it can be closed.
+    def take_as_kafka(self, now: int, left_wait: int, right_wait: int, at: int) -> list[Unmatched]:
+        """Remove and return as ``take_at_once`` does, and put the next look off as Kafka does.
+
+        The look ends at the first value after an open one was seen on both sides: nothing behind it can be closed.
         """
-        taken: list[Unmatched] = []
         left_open = right_open = False
         least = MAX_TIME
-        closed: list[bytes] = []
+        closed: list[tuple[bytes, bytes]] = []
         for raw_key, raw, _ in self._rows.scan(None, None):
-            timestamp, left, key = parse_join_side_key(raw_key)
+            timestamp, left, _ = parse_join_side_key(raw_key)
             least = timestamp
             if left_open and right_open:
                 break
             if timestamp + (left_wait if left else right_wait) >= now:
                 left_open, right_open = left_open or left, right_open or not left
                 if left_open and right_open and len(parse_list(raw)) > 1:
-                    break  # Kafka goes value by value: the next one is of the same row
+                    break  # the next value is of the same row
             else:
-                taken += self._decode(key, timestamp, left, raw)
-                closed.append(raw_key)
-        for raw_key in closed:
-            self._put(raw_key, None, now if at is None else at)
+                closed.append((raw_key, raw))
         self.least = least
-        return taken
+        return self._take(closed, at)
+
+    def _take(self, rows: list[tuple[bytes, bytes]], at: int) -> list[Unmatched]:
+        for raw_key, _ in rows:
+            self._put(raw_key, None, at)
+        return [one for raw_key, raw in rows for one in self._decode(*_parts(raw_key), raw)]
 
     def all(self) -> list[Unmatched]:
         """Return every row, in order."""
