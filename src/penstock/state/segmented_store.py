@@ -131,11 +131,15 @@ class SegmentedStore(Store):
         return timestamp
 
     def _forwarded(self, key: bytes, position: Any) -> bytes | None:
-        """Return what those downstream know of a row: what was forwarded last, else the value before the epoch."""
+        """Return what those downstream know of a row: what was forwarded last, else the value before the epoch.
+
+        Invariant: the row may have expired since it was written to, later in the epoch. Its delete is forwarded all the same, or
+        results would depend on where the epoch was cut.
+        """
         entry = self._flushed.get((key, position))
         if entry is not None:
             return entry[0]
-        row = self._rows.before(key, position) if self._rows.positions.time(position) >= self._rows.expiry else None
+        row = self._rows.before(key, position)
         return None if row is None else row[0]
 
     def seal(self) -> Sealed:

@@ -71,8 +71,6 @@ class SessionStore(SegmentedStore):
                 self._refuse_session(session)
             origin = context.origin
             entry = (raw, origin.timestamp, headers, origin, number() if cached else 0)
-            if origin.floor > rows.observed:
-                rows.observe(origin.floor)
             if rows.observe(end):
                 rows.put(raw_key, (end, start), entry)
             else:

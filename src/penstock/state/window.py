@@ -106,8 +106,6 @@ class WindowStore(SegmentedStore):
                 refuse_value(key, value, error)
             origin = context.origin
             entry = (raw, timestamp, headers, origin, number() if cached else 0)
-            if origin.floor > rows.observed:
-                rows.observe(origin.floor)
             if start > rows.observed or start < rows.oldest:
                 if start < 0:
                     self._refuse_start(start)
