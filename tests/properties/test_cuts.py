@@ -77,13 +77,13 @@ def table_aggregate(builder, cached):
 def table_join(builder, cached):
     left = builder.table("a", **TEXT, store=kv("l", cached))
     right = builder.table("b", **TEXT, store=kv("r", cached))
-    left.outer_join(right, lambda l, r: f"{l}/{r}", store=kv("s", cached)).to_stream().to("out", **TEXT)
+    left.outer_join(right, lambda one, other: f"{one}/{other}", store=kv("s", cached)).to_stream().to("out", **TEXT)
 
 
 def stream_join(builder, cached):
     left, right = builder.stream("a", **TEXT), builder.stream("b", **TEXT)
     left.outer_join(
-        right, lambda l, r: f"{l}/{r}", window=JoinWindows(8, grace=2), **TEXT, other_value=Serdes.string
+        right, lambda one, other: f"{one}/{other}", window=JoinWindows(8, grace=2), **TEXT, other_value=Serdes.string
     ).to("out", **TEXT)
 
 
@@ -96,7 +96,7 @@ def foreign_key_join(builder, cached):
     left = builder.table("a", **TEXT, store=kv("l", cached))
     right = builder.table("b", **TEXT, store=kv("r", cached))
     joined = left.left_join(
-        right, lambda l, r: f"{l}/{r}", foreign_key=lambda value: f"k{value[1:]}", store=kv("s", cached)
+        right, lambda one, other: f"{one}/{other}", foreign_key=lambda value: f"k{value[1:]}", store=kv("s", cached)
     )
     joined.to_stream().to("out", **TEXT)
 
@@ -166,6 +166,11 @@ def without_times(stores):
     }
 
 
+def ordered(updates, order):
+    """The updates of each key. An unmatched row of an outer join waits for the slowest partition, so it may come after a later match."""
+    return {key: order(rows) for key, rows in updates.items()}
+
+
 def check(topology, cached, script, partitions=PARTITIONS):
     updates, stores = run(topology, cached, script)
     for lanes in LANES:
@@ -179,7 +184,8 @@ def check(topology, cached, script, partitions=PARTITIONS):
                     assert settled(some_updates) == settled(updates), case
                     assert without_times(some_stores) == without_times(stores), case
                 else:
-                    assert some_updates == updates, case
+                    order = sorted if topology is stream_join and count > 1 else list
+                    assert ordered(some_updates, order) == ordered(updates, order), case
                     assert some_stores == stores, case
 
 
