@@ -155,6 +155,11 @@ WRONG_ARITY = {
     "table reduce": lambda s: s.to_table().group_by(lambda k, v: (k, v)).reduce(lambda v: v, lambda a, v: a),
     "table join": lambda s: s.to_table().join(s.to_table(), lambda value: value),
     "to_stream": lambda s: s.to_table().to_stream(key=lambda value: value),
+    "partitioner": lambda s: s.to("out", partitioner=lambda key: 0),
+    "repartition": lambda s: s.repartition(partitioner=lambda key: 0),
+    "to": lambda s: s.to(lambda key: "out"),
+    "timestamp": lambda s: StreamsBuilder().stream("x", timestamp=lambda: 0),
+    "timestamp of a table": lambda s: StreamsBuilder().table("x", timestamp=lambda a, b, c: 0),
     "foreign key": lambda s: s.to_table().join(s.to_table(), both, foreign_key=lambda: 1),
 }
 
@@ -350,10 +355,19 @@ def test_a_pattern_that_matches_a_topic_is_refused(builder):
         builder.build()
 
 
-def test_different_offset_resets_of_one_topic_are_refused(builder):
-    builder.stream("a", offset_reset="earliest").to("x")
-    builder.stream("a", offset_reset="latest").to("y")
-    with pytest.raises(TopologyError, match="different offset_reset"):
+@pytest.mark.parametrize(
+    ("option", "one", "other"),
+    [
+        ("offset_reset", "earliest", "latest"),
+        ("key", Serdes.string, Serdes.int32),
+        ("value", Serdes.json, Serdes.string),
+        ("timestamp", None, lambda record: 5),
+    ],
+)
+def test_one_topic_cannot_be_read_in_two_ways(builder, option, one, other):
+    builder.stream("a", **{option: one}).to("x")
+    builder.stream("a", **{option: other}).to("y")
+    with pytest.raises(TopologyError, match=f"read the same topics with different {option}"):
         builder.build()
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.dsl.checks import check_function
 from penstock.dsl.graph import GraphNode, one, processor
 from penstock.errors import TopologyError
 from penstock.operators.stateless import Branch, PassThrough
+from penstock.topology.functions import check_function
 from penstock.topology.names import check_name
 from penstock.topology.strict import strict_options
 

@@ -18,6 +18,7 @@ from penstock.operators.table import TableSource
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.arguments import OffsetReset, Topics, reset_text, split_topics
+from penstock.topology.functions import check_extractor
 from penstock.topology.names import check_name
 from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor
 from penstock.topology.strict import strict_options
@@ -58,7 +59,7 @@ class StreamsBuilder:
         names, pattern = split_topics(topics)
         named = self._graph.name(name, STREAM_SOURCE)
         reset = reset_text(offset_reset)
-        source = SourceNode(named, names, key, value, pattern, timestamp, reset, watermark, late)
+        source = SourceNode(named, names, key, value, pattern, check_extractor(timestamp), reset, watermark, late)
         node = GraphNode(named, lambda topology, node: _ignore(topology.add(source)), source=source)
         self._graph.add(node, self._graph.root)
         return KStream(self._graph, node, named, key, value, frozenset([named]))
@@ -79,7 +80,12 @@ class StreamsBuilder:
         source_name = self._graph.name(name, STREAM_SOURCE, "-source")
         named = self._graph.name(name, TABLE_SOURCE)
         source = SourceNode(
-            source_name, (topic,), key, value, timestamp=timestamp, offset_reset=reset_text(offset_reset)
+            source_name,
+            (topic,),
+            key,
+            value,
+            timestamp=check_extractor(timestamp),
+            offset_reset=reset_text(offset_reset),
         )
         table = SourceTable(kept.spec, kept.named)
 
@@ -166,7 +172,7 @@ class StreamsBuilder:
     ) -> None:
         source_name = self._graph.name(name, STREAM_SOURCE, "-source")
         named = self._graph.name(name, TABLE_SOURCE)
-        source = SourceNode(source_name, (topic,), key, value, timestamp=timestamp)
+        source = SourceNode(source_name, (topic,), key, value, timestamp=check_extractor(timestamp))
 
         def write(topology: Topology, node: GraphNode) -> None:
             updater = ProcessorNode(named, operator, (source_name,))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.dsl.aggregation import GroupedInput
-from penstock.dsl.checks import check_function
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.stores import Materialized, Serdes2, Windows, table_store, window_store, windowed_key
@@ -16,6 +15,7 @@ from penstock.errors import TopologyError
 from penstock.operators.aggregate import StreamAggregate, TablePassThrough
 from penstock.operators.base import Operator
 from penstock.operators.emit import EmitStrategy
+from penstock.topology.functions import check_function
 from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:

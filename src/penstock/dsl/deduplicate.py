@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.checks import check_function
 from penstock.dsl.graph import GraphNode, one, processor
 from penstock.dsl.repartition import repartition_node
 from penstock.dsl.stores import given_spec
@@ -14,6 +13,7 @@ from penstock.durations import millis
 from penstock.operators.deduplicate import Deduplicate, deduplicate_store
 from penstock.serde import Serdes
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.topology.functions import check_function
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream

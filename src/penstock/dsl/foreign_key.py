@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.checks import check_function, check_joiner, takes
+from penstock.dsl.checks import check_joiner
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.stores import Serdes2, table_store
 from penstock.dsl.tables import SourceTable
@@ -21,6 +21,7 @@ from penstock.operators.table import TableSource
 from penstock.serde import Serde, Serdes
 from penstock.serde.foreign_key import CombinedKeySerde, SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.topology.functions import check_function, takes
 from penstock.topology.node import SinkNode, SourceNode
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.dsl.aggregation import GroupedInput, aggregated
-from penstock.dsl.checks import check_function
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.graph import Graph, GraphNode
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
@@ -14,6 +13,7 @@ from penstock.dsl.stores import Serdes2, Windows, table_store
 from penstock.dsl.windowed import WindowedKStream, check_windows
 from penstock.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
 from penstock.serde import Serdes
+from penstock.topology.functions import check_function
 from penstock.topology.names import check_name
 from penstock.topology.strict import strict_options
 

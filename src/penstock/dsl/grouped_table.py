@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from penstock.dsl.checks import check_function
 from penstock.dsl.graph import Graph, GraphNode, Repartition, processor
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.repartition import SUFFIX, write_repartition
@@ -14,6 +13,7 @@ from penstock.dsl.tables import StoredTable
 from penstock.operators.base import Operator
 from penstock.operators.table import TableAggregate, TableReduce, count_down, count_up, zero
 from penstock.serde import Serdes
+from penstock.topology.functions import check_function
 from penstock.topology.strict import strict_options
 
 K = TypeVar("K")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.dsl.checks import check_function, check_joiner
+from penstock.dsl.checks import check_joiner
 from penstock.dsl.graph import GraphNode, one, processor
 from penstock.dsl.stores import Serdes2, table_store
 from penstock.dsl.tables import JoinedTable
@@ -18,6 +18,7 @@ from penstock.operators.stream_table_join import StreamGlobalTableJoin, StreamTa
 from penstock.operators.table_join import TableJoinMerge, TableTableJoin
 from penstock.serde import Serde
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.topology.functions import check_function
 from penstock.windows import JoinWindows
 
 if TYPE_CHECKING:

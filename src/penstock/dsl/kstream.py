@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from penstock.dsl import joins
 from penstock.dsl.branch import BranchedKStream
-from penstock.dsl.checks import check_function
 from penstock.dsl.deduplicate import deduplicate
 from penstock.dsl.graph import GraphNode, one, processor
 from penstock.dsl.grouped import KGroupedStream
@@ -28,6 +27,7 @@ from penstock.operators.table import TableSource
 from penstock.serde import Serdes
 from penstock.state.spec import StoreSpec
 from penstock.topology.arguments import split_destination, split_stores, supplied_stores
+from penstock.topology.functions import check_function, check_partitioner
 from penstock.topology.names import check_name
 from penstock.topology.node import Partitioner, SinkNode
 from penstock.topology.partitioners import default_partitioner
@@ -104,7 +104,13 @@ class KStream(StatelessVerbs[K, V]):
         prefix = self._graph.new_name("KSTREAM-REPARTITION-") if name is None else check_name(name, "name")
         key, value = key or self._key, value or self._value
         node = repartition_node(
-            self._graph, prefix, key, value, optimizable=False, partitions=partitions, partitioner=partitioner
+            self._graph,
+            prefix,
+            key,
+            value,
+            optimizable=False,
+            partitions=partitions,
+            partitioner=check_partitioner(partitioner),
         )
         self._graph.add(node, self._node)
         return KStream(self._graph, node, node.name, key, value, frozenset([node.name]))
@@ -121,7 +127,7 @@ class KStream(StatelessVerbs[K, V]):
         """Write the records to a topic, or to the one that ``topic_or_extractor(key, value, origin)`` names."""
         destination, extractor = split_destination(topic_or_extractor)
         key_serde, value_serde = key or self._key or Serdes.string, value or self._value or Serdes.json
-        partitioner = partitioner or default_partitioner(key_serde)
+        partitioner = check_partitioner(partitioner) or default_partitioner(key_serde)
         named = self._graph.name(name, "KSTREAM-SINK-")
 
         def write(topology: Any, node: GraphNode) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.dsl import foreign_key as foreign_keys
 from penstock.dsl import joins
-from penstock.dsl.checks import check_function, check_mapper
+from penstock.dsl.checks import check_mapper
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.options import Suppressed
 from penstock.dsl.stores import Materialized, table_store
@@ -28,6 +28,7 @@ from penstock.processor.supplier import check_transformer_supplier
 from penstock.serde import Serde
 from penstock.state.spec import StoreSpec
 from penstock.topology.arguments import split_stores, supplied_stores
+from penstock.topology.functions import check_function
 from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:

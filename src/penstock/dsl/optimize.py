@@ -56,10 +56,11 @@ def _merge_sources(graph: Graph, main: GraphNode, node: GraphNode) -> None:
             f"sources {main.name!r} and {node.name!r} read topics that overlap but are not the same "
             f"({sorted(one.topics)}, {sorted(other.topics)}): read each topic once, and merge() the streams"
         )
-    if one.offset_reset != other.offset_reset:
-        raise TopologyError(
-            f"sources {main.name!r} and {node.name!r} read the same topics with different offset_reset: make them equal"
-        )
+    for option in ("key", "value", "timestamp", "offset_reset", "watermark", "late"):
+        if getattr(one, option) != getattr(other, option):
+            raise TopologyError(
+                f"sources {main.name!r} and {node.name!r} read the same topics with different {option}: make them equal"
+            )
     for child in list(node.children):
         node.abandon(child)
         main.adopt(child)

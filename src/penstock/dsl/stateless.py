@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.dsl.checks import check_function, check_mapper
+from penstock.dsl.checks import check_mapper
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.operators.base import Operator
 from penstock.operators.stateless import (
@@ -21,6 +21,7 @@ from penstock.operators.stateless import (
     SelectKey,
 )
 from penstock.serde import Serde
+from penstock.topology.functions import check_function
 from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:

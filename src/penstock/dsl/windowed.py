@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.dsl.aggregation import GroupedInput, aggregated
-from penstock.dsl.checks import check_function
 from penstock.dsl.graph import Graph
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.stores import Materialized, Windows, window_store, windowed_key
@@ -19,6 +18,7 @@ from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.operators.windowed import WindowAggregate
 from penstock.record import Windowed
 from penstock.serde import Serdes
+from penstock.topology.functions import check_function
 from penstock.topology.strict import strict_options
 from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 

@@ -11,6 +11,7 @@ from penstock.durations import millis
 from penstock.errors import TopologyError, nearest
 from penstock.serde import Serdes
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.topology.functions import check_function
 from penstock.topology.names import check_name
 
 #: "earliest", "latest", "none", or how far back to start
@@ -32,7 +33,7 @@ def split_topics(topics: Topics) -> tuple[tuple[str, ...], re.Pattern[str] | Non
 def split_destination(topic: str | Callable[..., str]) -> tuple[str | None, Callable[..., str] | None]:
     """Return where a sink writes: a topic, or the function that names it."""
     if callable(topic):
-        return None, topic
+        return None, check_function(topic, "to", "key", "value", "origin")
     return check_name(topic, "topic"), None
 
 

@@ -18,6 +18,7 @@ from penstock.topology.arguments import (
     split_topics,
     supplied_stores,
 )
+from penstock.topology.functions import check_extractor, check_partitioner
 from penstock.topology.names import check_name
 from penstock.topology.node import (
     GlobalStore,
@@ -67,7 +68,13 @@ class Topology(ReadableTopology):
         names, pattern = split_topics(topics)
         return self.add(
             SourceNode(
-                name, names, key, value, pattern=pattern, timestamp=timestamp, offset_reset=reset_text(offset_reset)
+                name,
+                names,
+                key,
+                value,
+                pattern=pattern,
+                timestamp=check_extractor(timestamp),
+                offset_reset=reset_text(offset_reset),
             )
         )
 
@@ -92,7 +99,9 @@ class Topology(ReadableTopology):
     ) -> Topology:
         """Write to a topic, or to the one that ``topic_or_extractor(key, value, origin)`` names."""
         to, extractor = split_destination(topic_or_extractor)
-        return self.add(SinkNode(name, to, parents, key, value, extractor=extractor, partitioner=partitioner))
+        return self.add(
+            SinkNode(name, to, parents, key, value, extractor=extractor, partitioner=check_partitioner(partitioner))
+        )
 
     def add_state_store(self, spec: StoreSpec, *processors: str) -> Topology:
         """Add a store and connect it to processors."""
@@ -128,7 +137,7 @@ class Topology(ReadableTopology):
         timestamp: TimestampExtractor | None = None,
     ) -> Topology:
         """Keep a whole topic in a store that every lane can read; ``processor`` (node ``name``) writes it."""
-        reader = SourceNode(source, (check_name(topic, "topic"),), key, value, timestamp=timestamp)
+        reader = SourceNode(source, (check_name(topic, "topic"),), key, value, timestamp=check_extractor(timestamp))
         return self.add_global(GlobalStore(reader, ProcessorNode(name, Process(processor), (source,)), spec.name), spec)
 
     def add_read_only_state_store(

@@ -1,0 +1,59 @@
+"""The user's functions are checked when they are given, not when the first record meets them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import TopologyError, describe_function
+
+
+def check_function(function: Any, verb: str, *arguments: str) -> Callable[..., Any]:
+    """Return a function that can be called with so many arguments, or say how it is called.
+
+    >>> check_function(lambda value: value, "filter", "key", "value")
+    Traceback (most recent call last):
+    penstock.errors.TopologyError: filter() calls its function with (key, value), but <lambda> takes (value)...
+    """
+    if not callable(function):
+        raise TopologyError(f"{verb}() needs a function of ({', '.join(arguments)}), but got {function!r}")
+    callee: Callable[..., Any] = function
+    try:
+        signature = inspect.signature(callee)
+    except ValueError:  # a built-in that does not say what it takes
+        return callee
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        name = getattr(function, "__name__", None) or type(function).__name__
+        wanted = f"{verb}() calls its function with ({', '.join(arguments)})"
+        raise TopologyError(f"{wanted}, but {name} takes {signature}: {describe_function(function)}") from None
+    return callee
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Tell if a function can be called with so many arguments; one that does not say can.
+
+    >>> takes(lambda key, value: value, 1)
+    False
+    """
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def check_partitioner(function: Any) -> Callable[..., Any] | None:
+    """Return a partitioner, or None where none is given."""
+    return None if function is None else check_function(function, "partitioner", "topic", "key", "value", "partitions")
+
+
+def check_extractor(function: Any) -> Callable[..., Any] | None:
+    """Return a timestamp extractor, or None where none is given; it may leave out the partition's time."""
+    if function is None or (callable(function) and takes(function, 1)):
+        return function  # type: ignore[no-any-return]
+    return check_function(function, "timestamp", "record", "partition_time")
