@@ -12,7 +12,7 @@ from penstock.errors import TopologyError, describe_function
 def check_function(function: Any, verb: str, *arguments: str) -> Callable[..., Any]:
     """Return a function that can be called with so many arguments, or say how it is called.
 
-    >>> check_function(lambda value: value, "filter", "key", "value")
+    >>> check_function(lambda value: value, "filter", "key", "value")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     penstock.errors.TopologyError: filter() calls its function with (key, value), but <lambda> takes (value)...
     """
