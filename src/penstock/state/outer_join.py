@@ -15,7 +15,7 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from penstock.serde import Serde
@@ -109,10 +109,12 @@ class OuterJoinStore(Store):
         self._value = value
         self._rows = WriteBack(state, spec.name, stamped=False)
         self._beside = least_map(spec.name)
-        first = next(iter(self._rows.scan(None, None)), None)
+        first, last = (next(self._rows.scan(None, None, reverse), None) for reverse in (False, True))
         oldest = MAX_TIME if first is None else unpack_time(first[0])
         #: no row of this side (right, left) is older
         self._oldest = [oldest, oldest]
+        #: no row is newer
+        self._newest = -1 if last is None else unpack_time(last[0])
         kept = state.map(self._beside).get(_LEAST)
         self.least = self._sealed_least = oldest if kept is None else unpack_time(kept)
 
@@ -127,6 +129,8 @@ class OuterJoinStore(Store):
             self.least = timestamp
         if timestamp < self._oldest[left]:
             self._oldest[left] = timestamp
+        if timestamp > self._newest:
+            self._newest = timestamp
 
     def forget(self, key: Any, timestamp: int, left: bool, at: int) -> None:
         """Delete all that waits under this key, side and timestamp: a match was found by a record of time ``at``."""
@@ -150,21 +154,31 @@ class OuterJoinStore(Store):
         The look ends at the first value after an open one was seen on both sides: nothing behind it can be closed.
         """
         left_open = right_open = False
-        least = MAX_TIME
+        least = oldest = MAX_TIME
         closed: list[tuple[bytes, bytes]] = []
-        for raw_key, raw, _ in self._rows.scan(None, None):
+        for raw_key, raw in self._walk():
             timestamp, left, _ = parse_join_side_key(raw_key)
             least = timestamp
             if left_open and right_open:
                 break
             if timestamp + (left_wait if left else right_wait) >= now:
                 left_open, right_open = left_open or left, right_open or not left
+                oldest = min(oldest, timestamp)
                 if left_open and right_open and len(parse_list(raw)) > 1:
                     break  # the next value is of the same row
             else:
                 closed.append((raw_key, raw))
         self.least = least
+        self._oldest = [oldest, oldest]
         return self._take(closed, at)
+
+    def _walk(self) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate all rows in order, by growing slices of time: whoever stops early does not pay for the rest."""
+        start, width = min(self._oldest), 1
+        while start <= self._newest:
+            for raw_key, raw, _ in self._rows.scan(pack_time(start), pack_time(min(start + width, MAX_TIME))):
+                yield raw_key, raw
+            start, width = start + width, 2 * width
 
     def _take(self, rows: list[tuple[bytes, bytes]], at: int) -> list[Unmatched]:
         for raw_key, _ in rows:
