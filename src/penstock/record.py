@@ -144,9 +144,10 @@ class Origin(NamedTuple):
     """Where the record being processed came from: the coordinates and raw bytes that errors and dead letters need.
 
     Invariant: one Origin per source record, shared by everything derived from it, across lanes and levels.
-    ``index`` is the source partition index that clocks are kept by (section 6 of the design). ``floor`` is the event time that
-    this index is known to have reached when the record was read, −1 where the shard sees every record itself. ``reached`` is the
-    running maximum of the timestamps of its topic-partition, this record included: the first sort key of a lane.
+    ``partition_index`` is the source partition index that clocks are kept by (section 6 of the design). ``floor`` is the event
+    time that this index is known to have reached when the record was read, −1 where the shard sees every record itself.
+    ``reached`` is the running maximum of the timestamps of its topic-partition, this record included: the first sort key of a
+    lane.
     """
 
     topic: str | None
@@ -156,7 +157,7 @@ class Origin(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
-    index: int = 0
+    partition_index: int = 0
     floor: int = -1
     reached: int = -1
 

@@ -150,7 +150,7 @@ class Lanes:
             self.drop_at(source, "negative_timestamp")
             return None
         origin = raw.origin or self._origin(source, raw, timestamp)
-        return Decoded(source, self.route(source, raw.key, origin.index), key, value, timestamp, raw.headers, origin)
+        return Decoded(source, self.route(source, raw.key, origin.partition_index), key, value, timestamp, raw.headers, origin)
 
     def _origin(self, source: str, raw: Raw, timestamp: int) -> Origin:
         place = (raw.topic, raw.partition)

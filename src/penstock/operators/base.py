@@ -44,8 +44,8 @@ class ObservedTime:
         if origin.floor > timestamp:
             timestamp = origin.floor
         times = self._times
-        if timestamp > times.get(origin.index, -1):
-            times[origin.index] = timestamp
+        if timestamp > times.get(origin.partition_index, -1):
+            times[origin.partition_index] = timestamp
             self.now = timestamp if len(times) == 1 else min(times.values())
         return self.now
 
