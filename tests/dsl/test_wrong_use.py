@@ -231,6 +231,13 @@ def test_unknown_options_of_builder_and_topology_are_refused(builder):
         Topology().add_source("s", "t", timestmp=None)
 
 
+@pytest.mark.parametrize("option", ["watermark", "late"])
+def test_options_that_have_no_effect_yet_are_refused(builder, option):
+    with pytest.raises(TopologyError, match=rf"stream\({option}='x'\): .* come with the engine's time support"):
+        builder.stream("a", **{option: "x"})
+    builder.stream("a", **{option: None})
+
+
 @pytest.mark.parametrize("name", ["with space", "slash/", "ümlaut", "", ".", "..", "x" * 250])
 def test_illegal_names_are_refused(builder, name):
     with pytest.raises(TopologyError, match="name"):

@@ -55,7 +55,11 @@ class StreamsBuilder:
         late: Any = None,
         name: str | None = None,
     ) -> KStream[Any, Any]:
-        """Read topics (a name, several, or a compiled pattern) as a stream."""
+        """Read topics (a name, several, or a compiled pattern) as a stream.
+
+        ``watermark`` and ``late`` come with the engine's time support; until then they are refused.
+        """
+        _refuse_watermarks(watermark=watermark, late=late)
         names, pattern = split_topics(topics)
         named = self._graph.name(name, STREAM_SOURCE)
         reset = reset_text(offset_reset)
@@ -183,3 +187,12 @@ class StreamsBuilder:
 
 def _ignore(result: object) -> None:
     """Let an expression stand where nothing is returned."""
+
+
+def _refuse_watermarks(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise TopologyError(
+                f"stream({name}={value!r}): watermark strategies and late policies come with the engine's time support and have "
+                "no effect yet; leave it out, windows close by their own clock and grace"
+            )
