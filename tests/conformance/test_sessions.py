@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from compare import run_both
 from sequences import append, check, empty, glue, kept, merge, scripts
 
 from penstock.operators.emit import EmitStrategy
@@ -99,6 +100,23 @@ def test_old_values_reach_a_table_downstream(cached: bool) -> None:
         totals.to_stream().to("out", **TEXT)
 
     check_all(f"old values {cached}", topology, windows, compacted=not cached)
+
+
+@pytest.mark.capability("SW1", "W3")
+@pytest.mark.parametrize("name", ["no grace", "grace", "much grace"])
+def test_the_default_store(name: str) -> None:
+    """A known difference: past the retention of its store Kafka's cache forgets the tombstone of a merged session."""
+    windows = WINDOWS[name]
+
+    def topology(builder: Any) -> None:
+        send(windowed(builder, windows).aggregate(empty, append, merge, store="kept", value=Serdes.string))
+
+    for script in scripts(f"default {name}", (windows.gap, windows.gap + 1, windows.retention), count=16):
+        both = run_both(topology, script, inputs=INPUTS, in_memory=False)
+        assert both.kafka.stores == both.penstock.stores, script
+        kafka, penstock = both.kafka.output.get("out", []), both.penstock.output.get("out", [])
+        assert [row for row in kafka if row[1] is not None] == [row for row in penstock if row[1] is not None], script
+        assert [row for row in penstock if row in kafka] == kafka, script
 
 
 @pytest.mark.capability("EM1", "W3")

@@ -75,6 +75,17 @@ def test_reduce(cached: bool) -> None:
     check_all(f"reduce {cached}", topology, windows, compacted=not cached)
 
 
+@pytest.mark.capability("TW1", "W2")
+@pytest.mark.parametrize("name", ["no grace", "grace", "much grace"])
+def test_the_default_store(name: str) -> None:
+    windows = WINDOWS[name]
+
+    def topology(builder: Any) -> None:
+        send(windowed(builder, windows).aggregate(empty, append, store="kept", value=Serdes.string), windows)
+
+    check_all(f"default {name}", topology, windows, compacted=False)
+
+
 @pytest.mark.capability("EM1", "W2")
 @pytest.mark.parametrize("name", ["no grace", "grace", "much grace", "minutes"])
 def test_on_window_close(name: str) -> None:

@@ -131,6 +131,17 @@ def test_without_a_store_name_the_names_are_kafkas() -> None:
     check_all("unnamed", topology, windows, compacted=False, stores=False, count=10)
 
 
+@pytest.mark.capability("TW1", "W1")
+@pytest.mark.parametrize("name", ["tumbling", "tumbling with grace", "hopping"])
+def test_the_default_store(name: str) -> None:
+    windows = WINDOWS[name]
+
+    def topology(builder: Any) -> None:
+        send(windowed(builder, windows).aggregate(empty, append, store="kept", value=Serdes.string), windows)
+
+    check_all(f"default {name}", topology, windows, compacted=False)
+
+
 @pytest.mark.capability("EM1", "W1")
 @pytest.mark.parametrize("name", ["tumbling", "tumbling with grace", "hopping", "hopping with grace", "minutes"])
 def test_on_window_close(name: str) -> None:

@@ -51,16 +51,16 @@ class Model:
     sequence: int = 0
     dropped: int = 0
     before: dict[tuple[bytes, int, int], tuple[int, int]] = field(default_factory=dict)  # rows as of the last seal
-    written: dict[tuple[str, int], tuple[int | None, int]] = field(
+    written: dict[tuple[str, int], tuple[int | None, int, bool]] = field(
         default_factory=dict
     )  # since the last flush, last one last
     flushed: dict[tuple[str, int], int | None] = field(default_factory=dict)  # what was forwarded since the last seal
 
     def flush(self):
         """Return what a cached store forwards: (key, start, new, old, timestamp)."""
-        first, updates = self.first(), []
-        for (key, start), (new, timestamp) in self.written.items():
-            old = self.before.get((key.encode(), start, 0), (None,))[0] if start >= first else None
+        updates = []
+        for (key, start), (new, timestamp, live) in self.written.items():
+            old = self.before.get((key.encode(), start, 0), (None,))[0] if live else None
             old = self.flushed.get((key, start), old)
             if new is not None or old is not None:
                 updates.append((key, start, new, old, timestamp))
@@ -77,10 +77,10 @@ class Model:
             return
         self.sequence += self.duplicates
         self.written.pop((key, start), None)
-        self.written[key, start] = value, timestamp
         self.observed = max(self.observed, start)
         end = self.observed - RETENTION
         live = start // INTERVAL >= end // INTERVAL if self.persistent else start > end
+        self.written[key, start] = value, timestamp, live
         if not live:
             self.dropped += 1
             return
@@ -97,7 +97,7 @@ class Model:
     def visible(self):
         first = self.first()
         if self.cached and self.persistent:
-            first = min(first, (self.observed - RETENTION) // INTERVAL * INTERVAL)
+            first = (self.observed - RETENTION) // INTERVAL * INTERVAL
         return [(key, start, number, *found) for (key, start, number), found in self.rows.items() if start >= first]
 
     def of_key(self, key: str, since: int, until: int):

@@ -78,12 +78,10 @@ class Segmented:
     def _reach(self, time: int) -> None:
         self.observed = time
         end = time - self.retention
-        #: rows before this are past the retention
-        self.expiry = end + self._slack
         #: puts are taken from here on
         self.oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
         #: reads see rows from here on
-        self.bound = min(self.oldest, self.expiry) if self._reads_on else self.expiry
+        self.bound = min(self.oldest, end + self._slack) if self._reads_on else end + self._slack
 
     # ---- one row
 

@@ -84,14 +84,14 @@ class SegmentedStore(Store):
         if self.cached and self._listener is not None:
             self._refused[key, position] = entry
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
         """Forward what was written since the last flush, once per window, in the order of the last writes."""
         if self._listener is None or not self.cached:
-            return
+            return False
         now = self._next_number()
         since, self._flushed_to = self._flushed_to, now
         if now == since + 1:
-            return
+            return False
         changed = [
             (entry[4], key, position, entry)
             for key, (_, entries) in self._rows.dirty.keys.items()
@@ -99,20 +99,22 @@ class SegmentedStore(Store):
             if since < entry[4] and (key, position) not in self._refused
         ]
         changed += [(entry[4], key, position, entry) for (key, position), entry in self._refused.items()]
+        refused = set(self._refused)
         self._refused.clear()
         changed.sort(key=lambda row: row[0])
         current = self._context.origin
         try:
             for _, key, position, entry in changed:
-                self._forward(key, position, entry)
+                self._forward(key, position, entry, stored=(key, position) not in refused)
         finally:
             self._context.origin = current
+        return bool(changed)
 
-    def _forward(self, key: bytes, position: Any, entry: Entry) -> None:
+    def _forward(self, key: bytes, position: Any, entry: Entry, *, stored: bool) -> None:
         """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
         assert self._listener is not None
         value, timestamp, headers, origin, _ = entry
-        old = self._forwarded(key, position) if value is None or self._send_old else None
+        old = self._forwarded(key, position, stored) if value is None or self._send_old else None
         if value is None and old is None:
             return
         self._flushed[key, position] = entry
@@ -130,16 +132,16 @@ class SegmentedStore(Store):
         """Return the timestamp that an update carries."""
         return timestamp
 
-    def _forwarded(self, key: bytes, position: Any) -> bytes | None:
+    def _forwarded(self, key: bytes, position: Any, stored: bool) -> bytes | None:
         """Return what those downstream know of a row: what was forwarded last, else the value before the epoch.
 
         Invariant: the row may have expired since it was written to, later in the epoch. Its delete is forwarded all the same, or
-        results would depend on where the epoch was cut.
+        results would depend on where the epoch was cut. A put that was refused found the row expired: it had no old value.
         """
         entry = self._flushed.get((key, position))
         if entry is not None:
             return entry[0]
-        row = self._rows.before(key, position)
+        row = self._rows.before(key, position) if stored else None
         return None if row is None else row[0]
 
     def seal(self) -> Sealed:
