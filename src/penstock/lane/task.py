@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from penstock.clock import Clock
-from penstock.errors import StreamsError
+from penstock.errors import ProcessingError, StreamsError
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
 from penstock.lane.sink import Row, open_sink, refused
@@ -22,6 +22,9 @@ from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
 from penstock.topology.node import ProcessorNode, SinkNode
 from penstock.topology.topology import Topology
+
+#: passes over the cached stores at one barrier; more of them do not end by themselves
+MOST_FLUSHES = 1000
 
 
 class Task:
@@ -142,10 +145,22 @@ class Task:
     # the barrier
 
     def flush(self) -> None:
-        """Let the cached stores forward what changed, upstream stores first."""
+        """Let the cached stores forward what changed, upstream stores first, again until nothing is left.
+
+        A node that is reached may write into a store that has had its turn, so one pass is not always enough.
+        """
         try:
-            for store in self.stores.values():
-                store.flush()
+            for _ in range(MOST_FLUSHES):
+                forwarded = [store.flush() for store in self.stores.values()]
+                if not any(forwarded):
+                    return
+            cached = ", ".join(name for name, store in self.stores.items() if store.cached)
+            raise ProcessingError(
+                f"the cached stores {cached} still forward updates after {MOST_FLUSHES} passes of one barrier: a processor "
+                "writes into a cached store upstream of itself whenever it is called, so that each update causes the next\n"
+                "  remedy:   write only what has changed, or give that store cached=False",
+                origin=self.origin,
+            )
         except Exception as error:
             self._fail(error)
 

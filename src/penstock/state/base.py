@@ -138,12 +138,13 @@ class Store(ABC):
         """Register the one listener that ``flush`` calls: where ``cached``, and where rows expire (``ttl``)."""
         raise NotImplementedError(f"{type(self).__name__} is never cached")
 
-    def flush(self) -> None:  # noqa: B027 - a store that is never cached has nothing to forward
-        """Forward the rows changed in this epoch, in the order of their last write; only for cached stores.
+    def flush(self) -> bool:
+        """Forward the rows changed since the last flush, in the order of their last write; only for cached stores.
 
-        The listener may write to this or other stores. While it runs, ``context.origin`` is that of the row's last
-        writer.
+        The listener may write to this or other stores, so whoever flushes repeats it until nothing was forwarded: the
+        answer says whether anything was. While it runs, ``context.origin`` is that of the row's last writer.
         """
+        return False
 
     @abstractmethod
     def seal(self) -> Sealed:

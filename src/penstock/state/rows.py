@@ -150,20 +150,21 @@ class RowStore(KeyValueVerbs):
         self._listener = listener
         self._send_old = send_old
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
         """Delete what has expired; forward what was written since the last flush, once per key, in order of the last
         writes.
 
         A store that is not cached forwards only the deletes of expired rows.
         """
         if self._listener is None:
-            return
+            return False
         current = self._context.origin
         try:
-            self._expire_due()
-            if self.cached:
-                for key, entry in self._unforwarded():
-                    self._forward(key, entry)
+            forwarded = self._expire_due()
+            changed = self._unforwarded() if self.cached else ()
+            for key, entry in changed:
+                self._forward(key, entry)
+            return forwarded or bool(changed)
         finally:
             self._context.origin = current
 
@@ -175,10 +176,14 @@ class RowStore(KeyValueVerbs):
             return []
         return sorted((row for row in self._rows.dirty.items() if row[1][4] > since), key=lambda row: row[1][4])
 
-    def _expire_due(self) -> None:
-        if self._expiry is not None:
-            for key in self._expiry.due():
-                self._expire(key, self._expiry)
+    def _expire_due(self) -> bool:
+        expiry = self._expiry
+        if expiry is None:
+            return False
+        due = expiry.due()
+        for key in due:
+            self._expire(key, expiry)
+        return bool(due)
 
     def _expire(self, key: bytes, expiry: Expiry) -> None:
         """Delete an expired row; a store that is not cached tells its listener at once."""
