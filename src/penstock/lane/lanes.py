@@ -69,6 +69,7 @@ class Lanes:
         self.shards = shards
         self.lanes = lanes
         self.application_id = application_id
+        self._partitions = partitions
         self.levels = find_levels(topology)
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._source_of_topic: dict[str, str] = {}
@@ -83,7 +84,7 @@ class Lanes:
             "application_id": application_id,
             "config": config,
             "clock": clock,
-            "partitions": lambda topic: partitions,
+            "partitions": self.partitions_of,
         }
         self.globals = GlobalTables(topology, state("global"), shared, clock)
         self.tasks = [
@@ -103,6 +104,11 @@ class Lanes:
     def view(self, name: str) -> Any:
         """Return a read-only view of a store over all shards."""
         return self.view_of(name)
+
+    def partitions_of(self, topic: str) -> int:
+        """Return how many partitions a topic has; a repartition topic (by its plain name) may ask for its own number."""
+        internal = self.topology.internal_topics.get(topic)
+        return self._partitions if internal is None or internal.partitions is None else internal.partitions
 
     # reading
 

@@ -5,6 +5,7 @@ Each one handles a record by itself and passes timestamp and headers on untouche
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -227,7 +228,7 @@ class Print(Operator):
         """Bind to one shard; return ``on_record``."""
         label = self.label if self.label is not None else context.node
         file = self.file
-        if isinstance(file, str):
+        if isinstance(file, str | os.PathLike):
             file = open(file, "a", encoding="utf-8")  # noqa: SIM115 - closed with the task
             context.on_close(file.close)
 

@@ -79,6 +79,7 @@ class TopologyTestDriver:
         self._waiting: list[Raw] = []
         self._offsets: dict[tuple[str, int], int] = {}
         self._output: dict[str, list[ProducedRecord]] = {}
+        self._read: dict[str, int] = {}
         self._wall_clock_moved = False
         self._records_in = 0
 
@@ -93,7 +94,7 @@ class TopologyTestDriver:
         self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json
     ) -> OutputTopic:
         """Return a handle that reads what was written to a topic."""
-        return OutputTopic(name, key, value, lambda topic: self._output.get(topic, []))
+        return OutputTopic(name, key, value, lambda topic: self._output.get(topic, []), self._read)
 
     def topics(self) -> set[str]:
         """Return the names of all topics written so far, internal ones too."""
@@ -265,7 +266,7 @@ class TopologyTestDriver:
         topic = self._lanes.full_name(row.topic) if row.internal else row.topic
         partition = row.partition
         if partition is None:
-            partition = 0 if row.key is None or self._partitions == 1 else partition_for(row.key, self._partitions)
+            partition = 0 if row.key is None else partition_for(row.key, self._lanes.partitions_of(row.topic))
         self._output.setdefault(topic, []).append(
             ProducedRecord(row.key, row.value, row.timestamp, row.headers, partition)
         )

@@ -57,24 +57,32 @@ class InputTopic:
 
 
 class OutputTopic:
-    """Reads typed records from a topic, each one once, in the order they were written."""
+    """Reads typed records from a topic, in the order they were written.
+
+    Each record is read once: handles of the same topic share one position, as in Kafka's driver.
+    """
 
     def __init__(
-        self, name: str, key: Serde[Any], value: Serde[Any], records: Callable[[str], list[ProducedRecord]]
+        self,
+        name: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        records: Callable[[str], list[ProducedRecord]],
+        positions: dict[str, int],
     ) -> None:
         self.name = name
         self._key = key
         self._value = value
         self._records = records
-        self._position = 0
+        self._positions = positions
 
     def read(self) -> Record[Any, Any] | None:
         """Return the next record, or None if there is none yet."""
-        records = self._records(self.name)
-        if self._position >= len(records):
+        records, position = self._records(self.name), self._positions.get(self.name, 0)
+        if position >= len(records):
             return None
-        produced = records[self._position]
-        self._position += 1
+        produced = records[position]
+        self._positions[self.name] = position + 1
         key = None if produced.key is None else self._key.deserialize(produced.key)
         value = None if produced.value is None else self._value.deserialize(produced.value)
         return Record(key, value, produced.timestamp, produced.headers)
@@ -98,7 +106,7 @@ class OutputTopic:
         return {key: value for key, value in table.items() if value is not None}
 
     def __len__(self) -> int:
-        return len(self._records(self.name)) - self._position
+        return len(self._records(self.name)) - self._positions.get(self.name, 0)
 
     def __bool__(self) -> bool:
         return True
