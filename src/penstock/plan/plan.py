@@ -1,0 +1,160 @@
+"""The plan: a topology as the steps of an epoch, one for each level. Made by named passes; it prints, and the print is the test.
+
+A step holds the sources of one level and the nodes their records can reach. Between two steps there is one exchange by shard.
+The first step needs none if it has no store: it then runs where the records are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from penstock.plan.levels import find_levels
+from penstock.state.spec import StoreKind
+from penstock.topology.node import SinkNode, SourceNode
+from penstock.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level of an epoch. ``nodes`` are in topological order; ``exchange``: the records come by shard."""
+
+    level: int
+    sources: tuple[str, ...]
+    nodes: tuple[str, ...]
+    stores: tuple[str, ...]
+    exchange: bool = True
+    #: stores that an earlier step of the epoch writes: their pending writes are part of what this step reads
+    written_before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A compiled topology: frozen, picklable, configuration only.
+
+    >>> from penstock import StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> _ = builder.stream("lines").group_by(lambda key, value: value).count(store="counts")
+    >>> print(make_plan(builder.build()).explain())
+    step 0  where the records are read
+        reads    lines
+        runs     KSTREAM-SOURCE-0000000000, KSTREAM-KEY-SELECT-0000000001, counts-repartition-filter, counts-repartition-sink
+        sends    counts-repartition to step 1
+    exchange by shard
+    step 1  in the lanes
+        reads    counts-repartition
+        runs     counts-repartition-source, KSTREAM-AGGREGATE-0000000002
+        stores   counts
+    """
+
+    topology: Topology
+    steps: tuple[Step, ...] = ()
+    level_of: dict[str, int] = field(default_factory=dict)
+    #: sources whose records all go to shard 0, because a shared store is behind them
+    one_shard: frozenset[str] = frozenset()
+
+    def source_of(self, internal_topic: str) -> str:
+        """Return the source node that reads a repartition topic."""
+        return next(
+            name
+            for name, node in self.topology.nodes.items()
+            if isinstance(node, SourceNode) and node.internal and internal_topic in node.topics
+        )
+
+    def explain(self) -> str:
+        """Return the plan as text."""
+        lines: list[str] = []
+        for step in self.steps:
+            if step.exchange:
+                lines.append("exchange by shard")
+            lines.append(f"step {step.level}  {'in the lanes' if step.exchange else 'where the records are read'}")
+            lines += [f"    {title:<8} {', '.join(names)}" for title, names in self._parts(step) if names]
+        return "\n".join(lines)
+
+    def _parts(self, step: Step) -> list[tuple[str, list[str]]]:
+        nodes = self.topology.nodes
+        reads = [t for s in step.sources for t in self._topics(s)]
+        sinks = [node for name in step.nodes if isinstance(node := nodes[name], SinkNode)]
+        sends = [f"{s.topic} to step {self.level_of[self.source_of(str(s.topic))]}" for s in sinks if s.internal]
+        writes = [s.topic or "(extracted)" for s in sinks if not s.internal]
+        return [("reads", reads), ("runs", list(step.nodes)), ("stores", list(step.stores)), ("sends", sends), ("writes", writes)]
+
+    def _topics(self, source: str) -> tuple[str, ...]:
+        node = self.topology.nodes[source]
+        assert isinstance(node, SourceNode)
+        return node.topics or (f"pattern {node.pattern.pattern}",) if node.pattern else node.topics
+
+
+Pass: TypeAlias = Callable[[Plan], Plan]
+
+
+def level_sources(plan: Plan) -> Plan:
+    """Give every source its level."""
+    return replace(plan, level_of=find_levels(plan.topology))
+
+
+def cut_steps(plan: Plan) -> Plan:
+    """Make a step for each level: its sources and all that their records reach."""
+    steps = []
+    for level in sorted(set(plan.level_of.values())):
+        sources = tuple(name for name, at in plan.level_of.items() if at == level)
+        reached = _reachable(plan.topology, sources)
+        nodes = tuple(name for name in plan.topology.nodes if name in reached)
+        stores = dict.fromkeys(store for name in nodes for store in plan.topology.stores_of(name))
+        own = tuple(store for store in stores if store not in plan.topology.global_stores)
+        steps.append(Step(level, sources, nodes, own))
+    return replace(plan, steps=tuple(steps))
+
+
+def skip_first_exchange(plan: Plan) -> Plan:
+    """Run the first step where the records are read if it keeps no state."""
+    if not plan.steps or plan.steps[0].stores:
+        return plan
+    return replace(plan, steps=(replace(plan.steps[0], exchange=False), *plan.steps[1:]))
+
+
+def share_stores(plan: Plan) -> Plan:
+    """Note which stores a step shares with earlier steps of the same epoch."""
+    seen: set[str] = set()
+    steps = []
+    for step in plan.steps:
+        steps.append(replace(step, written_before=tuple(store for store in step.stores if store in seen)))
+        seen.update(step.stores)
+    return replace(plan, steps=tuple(steps))
+
+
+def gather_shared(plan: Plan) -> Plan:
+    """Send the records of every sub-topology that has a shared store to one shard."""
+    stores = plan.topology.stores
+    one_shard = frozenset(
+        name
+        for sub in plan.topology.subtopologies()
+        if any(stores[store].kind is StoreKind.SHARED for store in sub.stores)
+        for name in sub.nodes
+        if name in plan.level_of
+    )
+    return replace(plan, one_shard=one_shard)
+
+
+#: the passes in order; each takes a plan and returns a plan
+PASSES: tuple[Pass, ...] = (level_sources, cut_steps, skip_first_exchange, share_stores, gather_shared)
+
+
+def make_plan(topology: Topology) -> Plan:
+    """Compile a topology."""
+    plan = Plan(topology)
+    for compile_pass in PASSES:
+        plan = compile_pass(plan)
+    return plan
+
+
+def _reachable(topology: Topology, sources: tuple[str, ...]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(sources)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += topology.children(name)
+    return reached
