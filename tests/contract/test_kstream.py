@@ -42,7 +42,10 @@ def test_filter_and_filter_not():
 def test_select_key_map_and_map_values():
     pairs = [("a", 1), ("b", 2)]
     assert run(lambda b: b.stream("in").select_key(lambda k, v: f"{k}{v}").to("out"), pairs) == [("a1", 1), ("b2", 2)]
-    assert run(lambda b: b.stream("in").map(lambda k, v: (k.upper(), v * 10)).to("out"), pairs) == [("A", 10), ("B", 20)]
+    assert run(lambda b: b.stream("in").map(lambda k, v: (k.upper(), v * 10)).to("out"), pairs) == [
+        ("A", 10),
+        ("B", 20),
+    ]
     assert run(lambda b: b.stream("in").map_values(lambda v: v + 1).to("out"), pairs) == [("a", 2), ("b", 3)]
     assert run(lambda b: b.stream("in").map_values(lambda k, v: f"{k}{v}", with_key=True).to("out"), pairs) == [
         ("a", "a1"),
@@ -57,7 +60,9 @@ def test_flat_map_and_flat_map_values():
         ("a1", 1),
     ]
     assert run(lambda b: b.stream("in").flat_map_values(range).to("out"), pairs) == [("a", 0), ("a", 1)]
-    assert run(lambda b: b.stream("in").flat_map_values(lambda k, v: (k for _ in range(v)), with_key=True).to("out"), pairs) == [
+    assert run(
+        lambda b: b.stream("in").flat_map_values(lambda k, v: (k for _ in range(v)), with_key=True).to("out"), pairs
+    ) == [
         ("a", "a"),
         ("a", "a"),
     ]
@@ -65,7 +70,9 @@ def test_flat_map_and_flat_map_values():
 
 def test_builtins_and_bound_methods_are_functions_too():
     assert run(
-        lambda b: b.stream("in", value=Serdes.string).flat_map_values(str.split).map_values(len).to("out", value=Serdes.int64),
+        lambda b: (
+            b.stream("in", value=Serdes.string).flat_map_values(str.split).map_values(len).to("out", value=Serdes.int64)
+        ),
         [("k", "to be or")],
         value=Serdes.string,
         out_value=Serdes.int64,
@@ -102,7 +109,11 @@ def test_print_without_a_label_uses_the_name_of_the_node(capsys):
 def test_branches_are_named_as_in_kafka():
     builder = StreamsBuilder()
     branches = (
-        builder.stream("in").split(name="p-").branch(lambda k, v: v > 10, name="big").branch(lambda k, v: v > 5).default()
+        builder.stream("in")
+        .split(name="p-")
+        .branch(lambda k, v: v > 10, name="big")
+        .branch(lambda k, v: v > 5)
+        .default()
     )
     assert list(branches) == ["p-big", "p-2", "p-0"]
     named = builder.stream("other").split(name="q-").branch(lambda k, v: True, name="x").default(name="rest")
@@ -115,7 +126,11 @@ def test_branches_are_named_as_in_kafka():
 def test_the_first_branch_that_matches_takes_the_record():
     def define(b):
         branches = (
-            b.stream("in").split(name="s-").branch(lambda k, v: v > 5, name="big").branch(lambda k, v: v > 2, name="mid").default(name="small")
+            b.stream("in")
+            .split(name="s-")
+            .branch(lambda k, v: v > 5, name="big")
+            .branch(lambda k, v: v > 2, name="mid")
+            .default(name="small")
         )
         for name, stream in branches.items():
             stream.map_values(lambda v, name=name: [name, v]).to("out")
@@ -211,7 +226,9 @@ def test_repartition_makes_a_topic_of_that_name():
     (
         builder.stream("in")
         .select_key(lambda k, v: str(v))
-        .repartition(key=Serdes.string, value=Serdes.json, partitions=3, partitioner=lambda t, k, v, n: 1, name="by-value")
+        .repartition(
+            key=Serdes.string, value=Serdes.json, partitions=3, partitioner=lambda t, k, v, n: 1, name="by-value"
+        )
         .to("out")
     )
     assert "by-value-repartition" in builder.build().describe()
@@ -265,5 +282,5 @@ def test_a_map_that_returns_no_pair_fails_with_a_message(result):
 
 @pytest.mark.parametrize("result", [None, 5])
 def test_a_flat_map_that_returns_nothing_iterable_fails_with_a_message(result):
-    with pytest.raises(Exception, match="(?i)iterable|pairs"):
+    with pytest.raises(Exception, match=r"(?i)iterable|pairs"):
         run(lambda b: b.stream("in").flat_map(lambda k, v: result).to("out"), [("a", 1)])

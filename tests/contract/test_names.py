@@ -58,9 +58,24 @@ SIGNATURES: list[tuple[Any, str, list[str], set[str]]] = [
     (KStream, "to_table", [], {"key", "value", "store", "name"}),
     (KStream, "group_by_key", [], {"key", "value", "name"}),
     (KStream, "group_by", [1], {"key", "value", "name"}),
-    (KStream, "join", ["other", "joiner"], {"window", "key", "value", "other_value", "store", "name", "grace", "select", "with_key"}),
-    (KStream, "left_join", ["other", "joiner"], {"window", "key", "value", "other_value", "store", "name", "grace", "select", "with_key"}),
-    (KStream, "outer_join", ["other", "joiner"], {"window", "key", "value", "other_value", "store", "name", "with_key"}),
+    (
+        KStream,
+        "join",
+        ["other", "joiner"],
+        {"window", "key", "value", "other_value", "store", "name", "grace", "select", "with_key"},
+    ),
+    (
+        KStream,
+        "left_join",
+        ["other", "joiner"],
+        {"window", "key", "value", "other_value", "store", "name", "grace", "select", "with_key"},
+    ),
+    (
+        KStream,
+        "outer_join",
+        ["other", "joiner"],
+        {"window", "key", "value", "other_value", "store", "name", "with_key"},
+    ),
     (KStream, "process", ["supplier"], {"stores", "name"}),
     (KStream, "process_values", ["supplier"], {"stores", "name"}),
     (KStream, "deduplicate", [], {"by", "within", "store"}),
@@ -97,7 +112,12 @@ SIGNATURES: list[tuple[Any, str, list[str], set[str]]] = [
     (Suppressed, "until_window_closes", [], {"buffer"}),
     (Suppressed, "until_time_limit", ["wait", "buffer"], set()),
     (Stores, "key_value", ["name"], {"persistent", "logged", "cached", "ttl", "key", "value"}),
-    (Stores, "window", ["name", "retention", "size"], {"retain_duplicates", "persistent", "logged", "cached", "key", "value"}),
+    (
+        Stores,
+        "window",
+        ["name", "retention", "size"],
+        {"retain_duplicates", "persistent", "logged", "cached", "key", "value"},
+    ),
     (Stores, "session", ["name", "retention"], {"persistent", "logged", "cached", "key", "value"}),
     (Stores, "versioned", ["name", "history"], {"persistent", "logged", "key", "value"}),
     (Stores, "lru", ["name", "max_entries"], {"logged", "key", "value"}),
@@ -147,19 +167,33 @@ def test_everything_exported_exists_and_says_what_it_is():
 
 
 def test_every_public_method_is_documented():
-    missing = []
-    for name in penstock.__all__:
-        member = getattr(penstock, name)
-        if inspect.isclass(member):
-            for method, value in vars(member).items():
-                if not method.startswith("_") and (callable(value) or isinstance(value, (staticmethod, classmethod, property))):
-                    if not inspect.getdoc(getattr(member, method)):
-                        missing.append(f"{name}.{method}")
+    members = [getattr(penstock, name) for name in penstock.__all__]
+    public = [(m, name) for m in members if inspect.isclass(m) for name in vars(m) if not name.startswith("_")]
+    missing = [
+        f"{m.__name__}.{name}"
+        for m, name in public
+        if callable(getattr(m, name)) and not inspect.getdoc(getattr(m, name))
+    ]
     assert missing == []
 
 
 def test_the_serdes_of_the_contract():
-    for name in "string bytes int32 int64 float32 float64 boolean uuid json void json_of pickle windowed session_windowed".split():
+    for name in [
+        "string",
+        "bytes",
+        "int32",
+        "int64",
+        "float32",
+        "float64",
+        "boolean",
+        "uuid",
+        "json",
+        "void",
+        "json_of",
+        "pickle",
+        "windowed",
+        "session_windowed",
+    ]:
         assert hasattr(Serdes, name)
 
 
@@ -172,4 +206,6 @@ def test_other_names():
     for name in ("timers", "record_metadata", "application_id", "stream_time", "system_time", "is_late"):
         assert hasattr(ProcessorContext, name)
     assert hasattr(Topology, "_repr_html_")
-    assert "auto_commit" in inspect.signature(TopologyTestDriver).parameters or hasattr(TopologyTestDriver, "auto_commit")
+    assert "auto_commit" in inspect.signature(TopologyTestDriver).parameters or hasattr(
+        TopologyTestDriver, "auto_commit"
+    )

@@ -4,7 +4,7 @@ As Kafka's ``lruMap``: get and put count as use, ranges do not; a row that makes
 
 The rows are few, so the store holds them all, in order of use. The base maps are only what a new process starts from::
 
-    <store>         key → place (8 bytes, big-endian)  value
+    <store>         key → place (8 bytes, big-endian)  timestamp (8 bytes, where the store is timestamped)  value
     <store>/order   place → key, the row used longest ago first
 """
 
@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.record import Headers
+from penstock.record import Headers, ValueAndTimestamp
 from penstock.serde import Serde
 from penstock.state.base import Sealed, ShardState, StoreContext
 from penstock.state.spec import StoreSpec
@@ -34,6 +34,9 @@ class LruStore(KeyValueVerbs):
     [('a', 1), ('c', 3)]
     """
 
+    #: rows carry their timestamp
+    stamped = False
+
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
@@ -42,7 +45,7 @@ class LruStore(KeyValueVerbs):
         self._most = spec.max_entries
         self._state = state
         self._order_name = f"{spec.name}/order"
-        self._rows: OrderedDict[bytes, bytes] = OrderedDict()  # least recently used first
+        self._rows: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # least recently used first
         self._places: dict[bytes, int] = {}  # of the keys that are in the base map or sealed
         self._next_place = 0
         self._used: set[bytes] = set()  # keys whose row or place changed in this epoch
@@ -54,7 +57,7 @@ class LruStore(KeyValueVerbs):
         for place, key in self._state.map(self._order_name).range(None, None):
             raw = rows.get(key)
             assert raw is not None, f"store {self.name!r}: the order names a row that is not there"
-            self._rows[key] = raw[8:]
+            self._rows[key] = (raw[16:], unpack_stamp(raw, 8)[0]) if self.stamped else (raw[8:], -1)
             self._places[key] = unpack_stamp(place)[0]
             self._next_place = self._places[key] + 1
 
@@ -62,23 +65,31 @@ class LruStore(KeyValueVerbs):
 
     def get(self, key: Any) -> Any:
         """Return the value or None; the row is now the one used last."""
+        row = self.read(key)
+        return None if row is None else self._shape(*row)
+
+    def read(self, key: Any) -> tuple[Any, int] | None:
+        """Return (value, timestamp) or None; the row is now the one used last."""
         raw_key = self._raw_key(key)
-        raw = self._rows.get(raw_key)
-        if raw is None:
+        row = self._rows.get(raw_key)
+        if row is None:
             return None
         self._rows.move_to_end(raw_key)
         self._used.add(raw_key)
-        return self._value.deserialize(raw)
+        return self._value.deserialize(row[0]), row[1]
 
     def peek(self, key: Any) -> tuple[Any, int] | None:
         """Read for someone who looks from outside: the order of use stays."""
-        raw = self._rows.get(self._raw_key(key))
-        return None if raw is None else (self._value.deserialize(raw), -1)
+        row = self._rows.get(self._raw_key(key))
+        return None if row is None else (self._value.deserialize(row[0]), row[1])
 
     def put(self, key: Any, value: Any) -> None:
         """Store the value; None deletes the row. The row used longest ago goes if there are too many."""
-        raw_key = self._raw_key(key)
-        self._set(raw_key, None if value is None else self._raw_value(key, value), self._context.origin.timestamp)
+        self.write(key, value, self._context.origin.timestamp)
+
+    def write(self, key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
+        """Put a row with its timestamp; None deletes it."""
+        self._set(self._raw_key(key), None if value is None else self._raw_value(key, value), timestamp)
 
     def approximate_num_entries(self) -> int:
         """Return the number of rows."""
@@ -92,7 +103,7 @@ class LruStore(KeyValueVerbs):
         if value is None:
             self._rows.pop(key, None)
         else:
-            self._rows[key] = value
+            self._rows[key] = (value, timestamp if self.stamped else -1)
             self._rows.move_to_end(key)
         self._note(key, value, timestamp)
         if len(self._rows) > self._most:
@@ -101,9 +112,7 @@ class LruStore(KeyValueVerbs):
 
     def _note(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._used.add(key)
-        self._log.pop(
-            key, None
-        )  # keeps the changelog in the order of the last writes, from which a restore finds the order
+        self._log.pop(key, None)  # the changelog is in the order of the last writes: a restore finds the order in it
         self._log[key] = (value, timestamp)
 
     # ---- the barrier
@@ -121,7 +130,8 @@ class LruStore(KeyValueVerbs):
         for key in [key for key in self._rows if key in self._used]:
             place = self._places[key] = self._next_place
             self._next_place += 1
-            writes.append((key, pack_stamp(place) + self._rows[key]))
+            value, timestamp = self._rows[key]
+            writes.append((key, pack_stamp(place) + (pack_stamp(timestamp) if self.stamped else b"") + value))
             order.append((pack_stamp(place), key))
         logged: list[tuple[bytes, bytes | None, int, Headers]] = []
         if self.spec.logged:
@@ -141,4 +151,20 @@ class LruStore(KeyValueVerbs):
 
     def _scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes, int]]:
         keys = (k for k in self._rows if (lower is None or k >= lower) and (upper is None or k < upper))
-        return iter([(key, self._rows[key], -1) for key in sorted(keys, reverse=reverse)])
+        return iter([(key, *self._rows[key]) for key in sorted(keys, reverse=reverse)])
+
+
+class TimestampedLruStore(LruStore):
+    """A bounded `TimestampedKeyValueStore`: what a table is kept in that may forget its oldest rows."""
+
+    stamped = True
+
+    def put(self, key: Any, value: ValueAndTimestamp | None) -> None:
+        """Store value and timestamp; None (or a value of None) deletes the row."""
+        if value is None or value[0] is None:
+            self.write(key, None, self._context.origin.timestamp)
+        else:
+            self.write(key, value[0], value[1])
+
+    def _shape(self, value: Any, timestamp: int) -> Any:
+        return ValueAndTimestamp(value, timestamp)

@@ -8,7 +8,7 @@ from penstock.record import NO_ORIGIN, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState, Store, StoreContext
 from penstock.state.key_value import KeyValueStore, SharedStore, TimestampedKeyValueStore
-from penstock.state.lru import LruStore
+from penstock.state.lru import LruStore, TimestampedLruStore
 from penstock.state.memory import MemoryState
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.versioned import VersionedStore
@@ -36,7 +36,7 @@ def _class_of(spec: StoreSpec) -> Any:
         case StoreKind.SHARED:
             return SharedStore
         case StoreKind.LRU:
-            return LruStore
+            return TimestampedLruStore if spec.timestamped else LruStore
         case StoreKind.VERSIONED:
             return VersionedStore
         case StoreKind.WINDOW:
