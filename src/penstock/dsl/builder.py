@@ -18,9 +18,9 @@ from penstock.operators.table import TableSource
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.arguments import OffsetReset, Topics, reset_text, split_topics
-from penstock.topology.functions import check_extractor
+from penstock.topology.functions import check_extractor, check_wrapper
 from penstock.topology.names import check_name
-from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor
+from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor, Wrapper
 from penstock.topology.strict import strict_options
 from penstock.topology.topology import Topology
 
@@ -38,10 +38,14 @@ class StreamsBuilder:
     >>> counts.to_stream().to("word-counts")
     >>> len(builder.build().subtopologies())
     2
+
+    ``wrapper(node, process)`` is called with each processor node as a task opens it, the DSL's own too, and returns what runs
+    instead of ``process(key, value, timestamp, headers)``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, wrapper: Wrapper | None = None) -> None:
         self._graph = Graph()
+        self._wrapper = check_wrapper(wrapper)
 
     def stream(
         self,
@@ -156,7 +160,7 @@ class StreamsBuilder:
         ``single_store_self_join``.
         """
         graph = rewrite(self._graph, optimize)
-        topology = Topology()
+        topology = Topology(wrapper=self._wrapper)
         for node in graph.in_order():
             node.write(topology, node)
         for group in graph.copartitions:

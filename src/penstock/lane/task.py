@@ -7,11 +7,11 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from penstock.clock import Clock
-from penstock.errors import ProcessingError, StreamsError
+from penstock.errors import ProcessingError, StreamsError, TopologyError, describe_function
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
 from penstock.lane.sink import Row, open_sink, refused
@@ -20,7 +20,8 @@ from penstock.processor.punctuation import PunctuationQueue, PunctuationType
 from penstock.record import NO_ORIGIN, Headers, Origin, Record
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
-from penstock.topology.node import ProcessorNode, SinkNode
+from penstock.topology.functions import takes
+from penstock.topology.node import ProcessorNode, SinkNode, Wrapper
 from penstock.topology.topology import Topology
 
 #: passes over the cached stores at one barrier; more of them do not end by themselves
@@ -251,11 +252,18 @@ class Task:
                 self.entries[name] = forward
 
     def _named(self, name: str, on_record: Forward) -> Forward:
+        named = self._with_name(on_record, name)
+        if self.topology.wrapper is not None:
+            named = self._with_name(wrap(self.topology.wrapper, name, named), name)
+        return guard(self, name, named) if self._guarded else named
+
+    def _with_name(self, on_record: Forward, name: str) -> Forward:
+        """Give a closure the name of its node, so that an exception below it is the node's."""
         named = name_code(on_record, name)
         code = getattr(named, "__code__", None)
         if code is not None:
             self._node_of_code[code] = name
-        return guard(self, name, named) if self._guarded else named
+        return named
 
     def _no_views(self, name: str) -> Any:
         return self.stores[name]
@@ -285,6 +293,23 @@ def fan_out(children: tuple[Forward, ...]) -> Forward:
 
 def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
     """A node without children forwards to nobody."""
+
+
+def wrap(wrapper: Wrapper, node: str, process: Forward) -> Forward:
+    """Return what the user's wrapper makes of a node, as a plain function."""
+    wrapped = wrapper(node, process)
+    if not callable(wrapped) or not takes(wrapped, 4):
+        raise TopologyError(
+            f"the wrapper must return a function of (key, value, timestamp, headers), but for node {node!r} it returned "
+            f"{wrapped!r}: {describe_function(wrapper)}"
+        )
+    if isinstance(wrapped, FunctionType):
+        return wrapped
+
+    def call(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        wrapped(key, value, timestamp, headers)
+
+    return call
 
 
 def guard(task: Task, node: str, on_record: Forward) -> Forward:

@@ -28,7 +28,8 @@ def check_function(function: Any, verb: str, *arguments: str) -> Callable[..., A
     except TypeError:
         name = getattr(function, "__name__", None) or type(function).__name__
         wanted = f"{verb}() calls its function with ({', '.join(arguments)})"
-        raise TopologyError(f"{wanted}, but {name} takes {signature}: {describe_function(function)}") from None
+        give = f"give it a function of {len(arguments)} {'argument' if len(arguments) == 1 else 'arguments'}"
+        raise TopologyError(f"{wanted}, but {name} takes {signature}: {give} ({describe_function(function)})") from None
     return callee
 
 
@@ -57,3 +58,8 @@ def check_extractor(function: Any) -> Callable[..., Any] | None:
     if function is None or (callable(function) and takes(function, 1)):
         return function  # type: ignore[no-any-return]
     return check_function(function, "timestamp", "record", "partition_time")
+
+
+def check_wrapper(function: Any) -> Callable[..., Any] | None:
+    """Return a wrapper of processors, or None where none is given."""
+    return None if function is None else check_function(function, "wrapper", "node", "process")

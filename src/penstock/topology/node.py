@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from penstock.operators.base import Operator
+from penstock.operators.base import Forward, Operator
 from penstock.serde import Serde
 
 #: (record: Origin, value, partition_time) -> timestamp in milliseconds; negative: the record is dropped and counted
 TimestampExtractor: TypeAlias = Callable[..., int]
 #: (topic, key, value, partitions) -> a partition, several, or None for the default
 Partitioner: TypeAlias = Callable[..., Any]
+#: (node, process) -> process: what runs a node, wrapped; process(key, value, timestamp, headers)
+Wrapper: TypeAlias = Callable[[str, Forward], Forward]
 
 
 @dataclass(frozen=True, slots=True)

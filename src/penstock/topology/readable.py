@@ -10,7 +10,7 @@ from penstock.errors import TopologyError, nearest
 from penstock.state.spec import StoreSpec
 from penstock.topology.describe import describe
 from penstock.topology.mermaid import to_json, to_mermaid
-from penstock.topology.node import GlobalStore, InternalTopic, Node, SubTopology
+from penstock.topology.node import GlobalStore, InternalTopic, Node, SubTopology, Wrapper
 from penstock.topology.subtopologies import find_subtopologies
 from penstock.topology.svg import to_svg
 
@@ -28,6 +28,7 @@ class ReadableTopology:
         self._order: list[str] = []
         self._internal_topics: dict[str, InternalTopic] = {}
         self._copartitions: list[tuple[str, ...]] = []
+        self._wrapper: Wrapper | None = None
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -58,6 +59,11 @@ class ReadableTopology:
     def copartitions(self) -> tuple[tuple[str, ...], ...]:
         """Groups of source nodes whose topics must have the same number of partitions."""
         return tuple(self._copartitions)
+
+    @property
+    def wrapper(self) -> Wrapper | None:
+        """What goes around every processor node when it is opened, if anything."""
+        return self._wrapper
 
     def node(self, name: str) -> Node:
         """Return a node by name, one of a global store too."""

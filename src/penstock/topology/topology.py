@@ -18,7 +18,7 @@ from penstock.topology.arguments import (
     split_topics,
     supplied_stores,
 )
-from penstock.topology.functions import check_extractor, check_partitioner
+from penstock.topology.functions import check_extractor, check_partitioner, check_wrapper
 from penstock.topology.names import check_name
 from penstock.topology.node import (
     GlobalStore,
@@ -29,6 +29,7 @@ from penstock.topology.node import (
     SinkNode,
     SourceNode,
     TimestampExtractor,
+    Wrapper,
 )
 from penstock.topology.readable import ReadableTopology
 from penstock.topology.strict import strict_options
@@ -50,7 +51,13 @@ class Topology(ReadableTopology):
           <-- in
     <BLANKLINE>
     <BLANKLINE>
+
+    ``wrapper(node, process)`` is called with each processor node as a task opens it, and returns what runs instead of ``process``.
     """
+
+    def __init__(self, *, wrapper: Wrapper | None = None) -> None:
+        super().__init__()
+        self._wrapper = check_wrapper(wrapper)
 
     # the Processor API
 

@@ -15,7 +15,7 @@ from . import options
 from .convert import OracleError, arity, duration, function, java_errors, to_key_value, to_list, to_python, to_serde
 from .jvm import J, start
 from .options import grouped, materialized, named
-from .papi import processor_supplier, store_names, transformer_supplier
+from .papi import processor_supplier, set_wrapper, store_names, transformer_supplier
 
 _NULL_RESULT = {"method": "apply", "result": lambda _: None}
 
@@ -59,9 +59,11 @@ def _source_store(store: Any) -> tuple[Any, ...]:
 class StreamsBuilder:
     """Kafka's StreamsBuilder behind ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, wrapper: Any = None) -> None:
         start()
         self.java = J["org.apache.kafka.streams.StreamsBuilder"]()
+        if wrapper is not None:
+            set_wrapper(self.java, wrapper)
 
     def stream(self, topics: Any, *, key: Any = Serdes.string, value: Any = Serdes.json, timestamp: Any = None,
                offset_reset: Any = None, name: str | None = None) -> "KStream":  # fmt: skip
@@ -98,9 +100,11 @@ class StreamsBuilder:
 class Topology:
     """Kafka's Topology behind ours."""
 
-    def __init__(self, java: Any = None) -> None:
+    def __init__(self, java: Any = None, *, wrapper: Any = None) -> None:
         start()
         self.java = J["org.apache.kafka.streams.Topology"]() if java is None else java
+        if wrapper is not None:
+            set_wrapper(self.java, wrapper)
 
     def add_source(self, name: str, topics: Any, *, key: Any = Serdes.string, value: Any = Serdes.json,
                    timestamp: Any = None, offset_reset: Any = None) -> "Topology":  # fmt: skip

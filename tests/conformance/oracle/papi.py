@@ -9,7 +9,18 @@ from penstock.durations import millis
 from penstock.processor import FixedKeyRecord
 from penstock.record import Record, RecordMetadata, VersionedRecord, Windowed
 
-from .convert import duration, from_record, proxy, to_java, to_key_value, to_list, to_python, to_record, to_serde
+from .convert import (
+    duration,
+    from_record,
+    proxy,
+    to_headers,
+    to_java,
+    to_key_value,
+    to_list,
+    to_python,
+    to_record,
+    to_serde,
+)
 from .jvm import J
 from .options import punctuation_type, store_builder
 
@@ -59,6 +70,65 @@ def transformer_supplier(supplier: Callable[[], Any], stores: Any = ()) -> Any:
         )
 
     return proxy("ValueTransformerWithKeySupplier", get=get, stores=lambda: _store_specs(stores))
+
+
+def set_wrapper(java: Any, wrapper: Callable[[str, Callable[..., None]], Callable[..., None]]) -> None:
+    """Let a wrapper of ours, `f(node, process) -> process`, be the ProcessorWrapper of a StreamsBuilder or Topology.
+
+    Java makes its wrapper from a class that the configuration names; a proxy has none, so the field is set.
+    """
+
+    def supplier(kind: str) -> Callable[[Any, Any], Any]:
+        def wrap(node: Any, inner: Any) -> Any:
+            def get() -> Any:
+                target = _invoke(inner, f"{kind}Supplier", "get")
+
+                def run(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+                    record = J.Record(to_java(key), to_java(value), jpype.JLong(timestamp), to_headers(headers))
+                    fixed = J.InternalFixedKeyRecordFactory.create(record) if "Fixed" in kind else record
+                    _invoke(target, kind, "process", fixed)
+
+                process = wrapper(str(node), run)
+
+                def on_record(record: Any) -> None:
+                    ours = from_record(record)
+                    process(ours.key, ours.value, ours.timestamp, ours.headers)
+
+                return proxy(
+                    kind,
+                    init=lambda context: _invoke(target, kind, "init", context),
+                    process=on_record,
+                    close=lambda: _invoke(target, kind, "close"),
+                )
+
+            stores = _invoke(inner, "ConnectedStoreProvider", "stores")
+            wrapped = proxy(f"{kind}Supplier", get=get, stores=lambda: stores)
+            make = J.ProcessorWrapper.asWrappedFixedKey if "Fixed" in kind else J.ProcessorWrapper.asWrapped
+            return make(wrapped)
+
+        return wrap
+
+    methods = {
+        "wrapProcessorSupplier": supplier("Processor"),
+        "wrapFixedKeyProcessorSupplier": supplier("FixedKeyProcessor"),
+    }
+    field = J["org.apache.kafka.streams.processor.internals.InternalTopologyBuilder"].class_.getDeclaredField(
+        "processorWrapper"
+    )
+    field.setAccessible(True)
+    field.set(_internal_builder(java), proxy("ProcessorWrapper", **methods))
+
+
+def _invoke(target: Any, interface: str, name: str, *args: Any) -> Any:
+    """Call through Java: a target may be a Python proxy, or of a class that is not public."""
+    method = next(method for method in getattr(J, interface).class_.getMethods() if str(method.getName()) == name)
+    return method.invoke(target, *args)
+
+
+def _internal_builder(java: Any) -> Any:
+    field = java.getClass().getDeclaredField("internalTopologyBuilder")
+    field.setAccessible(True)
+    return field.get(java)
 
 
 def _call(target: Any, name: str, *args: Any) -> None:
