@@ -199,7 +199,7 @@ def test_the_serdes_of_the_contract():
 
 def test_other_names():
     assert EmitStrategy.on_window_update != EmitStrategy.on_window_close
-    assert Buffer.max_records(1) and Buffer.max_bytes(1) and Buffer.unbounded()
+    assert all([Buffer.max_records(1), Buffer.max_bytes(1), Buffer.unbounded()])
     assert {"init", "process", "close"} <= set(dir(Processor))
     assert {"init", "process", "close"} <= set(dir(FixedKeyProcessor))
     assert {"key", "value", "timestamp", "headers"} <= set(inspect.signature(Record).parameters)

@@ -123,7 +123,6 @@ def test_suppress_until_the_window_closes_needs_a_window_and_a_strict_buffer():
     builder = StreamsBuilder()
     with pytest.raises(Exception, match=r"(?i)window"):
         builder.table("in").suppress(Suppressed.until_window_closes())
-        builder.build()
     with pytest.raises(Exception, match=r"(?i)shut_down_when_full"):
         Suppressed.until_window_closes(Buffer.max_records(3))
     with pytest.raises(Exception, match=r"(?i)early"):

@@ -45,7 +45,7 @@ def join(
     """Join every row of ``this`` with the row of ``other`` whose key ``foreign_key`` gives."""
     check_joiner(joiner, "join")
     with_key = callable(foreign_key) and not takes(foreign_key, 1)
-    check_function(foreign_key, "join", *(("key", "value") if with_key else ("value",)))
+    check_function(foreign_key, "foreign_key", *(("key", "value") if with_key else ("value",)))
     if name is not None and not name:
         raise TopologyError("name must be a non-empty string")
     graph = this._graph
