@@ -144,10 +144,10 @@ class Origin(NamedTuple):
     """Where the record being processed came from: the coordinates and raw bytes that errors and dead letters need.
 
     Invariant: one Origin per source record, shared by everything derived from it, across lanes and levels.
-    ``partition_index`` is the source partition index that clocks are kept by (section 6 of the design). ``floor`` is the event
-    time that this index is known to have reached when the record was read, −1 where the shard sees every record itself.
-    ``reached`` is the running maximum of the timestamps of its topic-partition, this record included: the first sort key of a
-    lane.
+    ``partition_index`` is the source partition index that clocks are kept by (section 6 of the design), −1 where no record is at
+    hand. ``floor`` is the event time that this index is known to have reached when the record was read, −1 where the shard sees
+    every record itself. ``reached`` is the running maximum of the timestamps of its topic-partition, this record included: the
+    first sort key of a lane.
     """
 
     topic: str | None
@@ -163,7 +163,7 @@ class Origin(NamedTuple):
 
 
 #: The origin during punctuation: no record is being processed.
-NO_ORIGIN = Origin(None, -1, -1, -1, None, None, ())
+NO_ORIGIN = Origin(None, -1, -1, -1, None, None, (), partition_index=-1)
 
 
 class RecordMetadata(NamedTuple):

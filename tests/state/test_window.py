@@ -198,11 +198,72 @@ def test_segments_are_a_minute_or_half_the_retention_long():
     assert context.dropped == {"expired": 1}
 
 
-def test_the_known_time_of_the_source_partition_counts_as_the_store_s_time(state):
+def test_where_duplicates_are_kept_the_known_time_of_the_source_partition_counts_as_the_store_s_time(state):
     context = Standalone(NO_ORIGIN._replace(floor=300))
-    store = window(state, context, retention=100, persistent=False)
+    store = window(state, context, retention=100, persistent=False, retain_duplicates=True)
     store.put("a", 1, 200)
-    assert (context.dropped, store.fetch("a", 200)) == ({"expired": 1}, None)
+    assert (context.dropped, list(store.fetch("a", 200, 200))) == ({"expired": 1}, [])
+
+
+def from_partition(index):
+    return NO_ORIGIN._replace(topic="t", partition=index, partition_index=index)
+
+
+def test_the_slowest_partition_sets_the_store_s_time(state):
+    context = Standalone(from_partition(0))
+    store = window(state, context, persistent=False)
+    store.put("slow", 1, 10)
+    context.origin = from_partition(1)
+    store.put("fast", 1, 1000)
+    context.origin = from_partition(0)
+    store.put("slow", 2, 20)
+    assert (context.dropped, list(store.fetch("slow", 0, 100))) == ({}, [(10, 1), (20, 2)])
+    store.put("slow", 3, 500)
+    store.put("slow", 4, 400)
+    assert (context.dropped, list(store.fetch("slow", 0, 1000))) == ({"expired": 1}, [(500, 3)])
+
+
+def test_a_partition_that_shows_up_late_is_not_expired_by_those_ahead(state):
+    context = Standalone(from_partition(1))
+    store = window(state, context, retention=100, interval=50)
+    store.put("fast", 1, 1000)
+    barrier(store)
+    context.origin = from_partition(0)
+    store.put("slow", 1, 10)
+    barrier(store)
+    assert (context.dropped, store.fetch("slow", 10), store.fetch("fast", 1000)) == ({}, 1, 1)
+
+
+def test_times_by_partition_outlive_the_store(state):
+    context = Standalone(from_partition(0))
+    store = window(state, context, persistent=False)
+    store.put("slow", 1, 10)
+    context.origin = from_partition(1)
+    store.put("fast", 1, 1000)
+    barrier(store)
+    again = window(state, context, persistent=False)
+    again.put("fast", 1, 2000)
+    assert again.fetch("slow", 10) == 1
+
+
+def test_a_put_of_a_punctuator_moves_the_time_of_one_partition_and_of_none_among_several(state):
+    context = Standalone(NO_ORIGIN)
+    store = window(state, context, persistent=False)
+    store.put("p", 1, 50)
+    context.origin = from_partition(2)
+    store.put("a", 1, 10)
+    context.origin = NO_ORIGIN
+    store.put("p", 1, 1000)
+    context.origin = from_partition(2)
+    store.put("a", 1, 900)
+    assert context.dropped == {"expired": 1}
+    context.origin = from_partition(0)
+    store.put("b", 1, 20)
+    context.origin = NO_ORIGIN
+    store.put("p", 1, 3000)
+    context.origin = from_partition(0)
+    store.put("b", 1, 21)
+    assert context.dropped == {"expired": 1}
 
 
 def test_expired_segments_are_dropped_from_the_base_and_not_written(state):

@@ -156,7 +156,8 @@ class Lanes:
             self.drop_at(source, "negative_timestamp")
             return None
         origin = raw.origin or self._origin(source, raw, timestamp)
-        return Decoded(source, self.route(source, raw.key, origin.partition_index), key, value, timestamp, raw.headers, origin)
+        shard = self.route(source, raw.key, max(origin.partition_index, 0))
+        return Decoded(source, shard, key, value, timestamp, raw.headers, origin)
 
     def _origin(self, source: str, raw: Raw, timestamp: int) -> Origin:
         place = (raw.topic, raw.partition)

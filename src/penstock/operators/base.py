@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from penstock.record import Change, Headers, Origin
+from penstock.state.partition_times import PartitionTimes
 
 #: hands a record to the next node(s): (key, value, timestamp, headers)
 Forward: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -24,18 +25,17 @@ Emit: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 Lookup: TypeAlias = Callable[[Any], "tuple[Any, int] | None"]
 
 
-class ObservedTime:
+class ObservedTime(PartitionTimes):
     """The clock of one operator in one shard (section 6 of the design).
 
     ``now`` is the minimum over source partition indexes of the greatest timestamp seen from that index; with one index it is
     Kafka Streams' observed stream time. −1 before the first record.
     """
 
-    __slots__ = ("_task", "_times", "now")
+    __slots__ = ("_task",)
 
     def __init__(self, task: HasOrigin) -> None:
-        self.now = -1
-        self._times: dict[int, int] = {}
+        super().__init__()
         self._task = task
 
     def advance(self, timestamp: int) -> int:
@@ -43,10 +43,12 @@ class ObservedTime:
         origin = self._task.origin
         if origin.floor > timestamp:
             timestamp = origin.floor
-        times = self._times
-        if timestamp > times.get(origin.partition_index, -1):
-            times[origin.partition_index] = timestamp
-            self.now = timestamp if len(times) == 1 else min(times.values())
+        times, index = self.times, origin.partition_index
+        if timestamp > times.get(index, -1):
+            if len(times) == 1 and index in times:
+                times[index] = self.now = timestamp
+            else:
+                self.see(index, timestamp)
         return self.now
 
 

@@ -197,4 +197,4 @@ def _surviving(topic: str | None, partition: int, offset: int, timestamp: int, h
 
     The raw bytes of the source record are not in it, nor how far its partition had come.
     """
-    return Origin(topic, partition, offset, timestamp, None, None, headers, max(partition, 0), -1, timestamp)
+    return Origin(topic, partition, offset, timestamp, None, None, headers, partition, -1, timestamp)

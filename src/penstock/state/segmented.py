@@ -9,7 +9,8 @@
 A *position* names a row among those of its key (``positions``): the start of a window, (start, sequence) where
 duplicates are kept, (end, start) of a session. A segment expires as a whole, by dropping its map.
 
-Which rows are live is Kafka Streams' rule, by the greatest time ever put:
+Which rows are live is Kafka Streams' rule, by the store's time: the greatest time ever put, of the slowest source
+partition (``partition_times``):
 
 - in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads
   end at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
@@ -28,6 +29,7 @@ from penstock.record import Headers
 from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.keys import MAX_TIME, pack_time, unpack_time
 from penstock.state.layer import Entry, Found, Layer, merge
+from penstock.state.partition_times import NO_PARTITION, PartitionTimes, pack_times
 from penstock.state.positions import Positions
 from penstock.state.segments import EMITTED, OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
@@ -57,22 +59,25 @@ class Segmented:
         self.sequence = 0
         #: position up to which windows were emitted on close
         self.emitted = -1
-        self._stored_observed = self._stored_emitted = -1
+        self._time = PartitionTimes()
+        #: the greatest time put from each partition index; always the same dict
+        self.times = self._time.times
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
         self._reads_on = bool(spec.cached) and spec.persistent and not spec.retain_duplicates
         self.segments = Segments(spec, state, positions)
         self.interval = self.segments.interval
-        self._reach(-1)
         self._read_numbers()
-        if self.observed == -1:  # restored from the changelog
-            self._reach(self.segments.newest())
+        self._stored = self._numbers()
+        if not self.times and self.segments.live:  # restored from the changelog
+            self.observe(self.segments.newest(), NO_PARTITION)
 
     # ---- time
 
-    def observe(self, time: int) -> bool:
-        """Let the store's time reach ``time``; say whether a row of that time may still be put."""
-        if time > self.observed:
-            self._reach(time)
+    def observe(self, time: int, index: int) -> bool:
+        """Let the store's time of a partition reach ``time``; say whether a row of that time may still be put."""
+        if time > self.times.get(index, -1):
+            self._time.see(index, time)
+            self._reach(self._time.now)
         return time >= self.oldest
 
     def _reach(self, time: int) -> None:
@@ -281,8 +286,8 @@ class Segmented:
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
         sealed, layer = Sealed(), self.dirty
-        idle = (self.observed, self.emitted) == (self._stored_observed, self._stored_emitted)
-        if idle and not layer.keys and not self.only_logged:
+        numbers = self._numbers()
+        if numbers == self._stored and not layer.keys and not self.only_logged:
             return sealed
         for key, position in skip:
             positions, entries = layer.keys[key]
@@ -292,12 +297,12 @@ class Segmented:
         oldest = self.oldest // self.interval
         for number in [n for n in self.segments.live if n < oldest]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
-        sealed.writes.append((OBSERVED, pack_time(self.observed)))
+        sealed.writes.append((OBSERVED, numbers[0]))
         if self.spec.retain_duplicates:
             sealed.writes.append((SEQUENCE, pack_time(self.sequence)))
         if self.emitted >= 0:
             sealed.writes.append((EMITTED, pack_time(self.emitted)))
-        self._stored_observed, self._stored_emitted = self.observed, self.emitted
+        self._stored = numbers
         self.pending.append((sealed, layer.take()))
         self._read.clear()
         return sealed
@@ -336,13 +341,13 @@ class Segmented:
         self._read_numbers()
 
     def _read_numbers(self) -> None:
-        observed = self.segments.number(OBSERVED, -1)
-        self._stored_observed = max(self._stored_observed, observed)
-        self._stored_emitted = max(self._stored_emitted, self.segments.number(EMITTED, -1))
-        self.emitted = max(self.emitted, self._stored_emitted)
+        self._time.see_all(self.segments.times())
+        self._reach(self._time.now)
+        self.emitted = max(self.emitted, self.segments.number(EMITTED, -1))
         self.sequence = max(self.sequence, self.segments.number(SEQUENCE, 0))
-        if observed > self.observed:
-            self._reach(observed)
+
+    def _numbers(self) -> tuple[bytes, int]:
+        return pack_times(self.times.items()), self.emitted
 
     def _unpack(self, raw: bytes) -> tuple[bytes, int]:
         return (raw[8:], unpack_time(raw)) if self.stamped else (raw, -1)

@@ -2,15 +2,18 @@
 
 ::
 
-    <store>               numbers: the store's time, the last sequence number, the last window emitted on close
+    <store>               numbers: the store's times, the last sequence number, the last window emitted on close
     <store>/<segment>     key position → value; ``segment`` is time // interval
     <store>/<segment>/t   the same rows, time first, without values (only where ``time_ordered``)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.keys import pack_time, unpack_time
+from penstock.state.partition_times import parse_times
 from penstock.state.positions import Positions
 from penstock.state.spec import StoreSpec
 
@@ -55,6 +58,10 @@ class Segments:
         """Return one of the store's numbers as of the last barrier."""
         stored = self._state.map(self._name).get(name)
         return default if stored is None else unpack_time(stored)
+
+    def times(self) -> Iterable[tuple[int, int]]:
+        """Return the store's time by partition index as of the last barrier."""
+        return parse_times(self._state.map(self._name).get(OBSERVED))
 
     def newest(self) -> int:
         """Find the time of the newest row; −1 where there is none. It reads a whole segment: only after a restore."""

@@ -71,7 +71,7 @@ class SessionStore(SegmentedStore):
                 self._refuse_session(session)
             origin = context.origin
             entry = (raw, origin.timestamp, headers, origin, number() if cached else 0)
-            if rows.observe(end):
+            if rows.observe(end, origin.partition_index):
                 rows.put(raw_key, (end, start), entry)
             else:
                 expired(raw_key, (end, start), entry)

@@ -89,7 +89,7 @@ class WindowStore(SegmentedStore):
         rows, context, number, cached = self._rows, self._context, self._next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
-        in_dirty, put = rows.dirty.keys.get, rows.put
+        in_dirty, put, reached = rows.dirty.keys.get, rows.put, rows.times.get
         if self.spec.retain_duplicates:
             return self._no_single_value
 
@@ -106,10 +106,11 @@ class WindowStore(SegmentedStore):
                 refuse_value(key, value, error)
             origin = context.origin
             entry = (raw, timestamp, headers, origin, number() if cached else 0)
-            if start > rows.observed or start < rows.oldest:
+            index = origin.partition_index
+            if start > reached(index, -1) or start < rows.oldest:
                 if start < 0:
                     self._refuse_start(start)
-                if not rows.observe(start):
+                if not rows.observe(start, index):
                     return expired(raw_key, start, entry)
             found = in_dirty(raw_key)
             if found is not None and start in found[1]:
@@ -123,7 +124,7 @@ class WindowStore(SegmentedStore):
         rows, context = self._rows, self._context
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, put = self._refuse_key, self._refuse_value, rows.put
-        log_only = self._log_only
+        log_only, reached = self._log_only, rows.times.get
 
         def add(key: Any, value: Any, start: int, headers: Headers = ()) -> None:
             if key is None:
@@ -140,12 +141,13 @@ class WindowStore(SegmentedStore):
                 raw = serialize(value)
             except Exception as error:
                 refuse_value(key, value, error)
-            if origin.floor > rows.observed:
-                rows.observe(origin.floor)
-            if start > rows.observed or start < rows.oldest:
+            index = origin.partition_index
+            if origin.floor > reached(index, -1):
+                rows.observe(origin.floor, index)
+            if start > reached(index, -1) or start < rows.oldest:
                 if start < 0:
                     self._refuse_start(start)
-                if not rows.observe(start):
+                if not rows.observe(start, index):
                     context.drop("expired")
                     return log_only(raw_key, start, raw, headers)
             return put(raw_key, (start, sequence), (raw, origin.timestamp, headers, origin, 0))

@@ -1,0 +1,75 @@
+"""Time over several source partitions: the least of the greatest times seen from each.
+
+A store and an operator may see the records of several partitions, one far ahead of another. Their time follows the
+slowest, so that a fast partition never makes the records of a slow one late or expired. With one partition it is Kafka
+Streams' time: the greatest seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+_PAIR = Struct(">iq")
+
+#: the index of what no record caused: punctuation, timers
+NO_PARTITION = -1
+
+
+class PartitionTimes:
+    """The greatest time seen from each source partition index, and ``now``, the least of these; −1 before the first.
+
+    >>> time = PartitionTimes()
+    >>> for index, at in (0, 100), (1, 40), (0, 200), (1, 50):
+    ...     time.see(index, at)
+    >>> time.now, time.times
+    (50, {0: 200, 1: 50})
+    """
+
+    __slots__ = ("now", "times")
+
+    def __init__(self) -> None:
+        self.now = -1
+        #: always the same dict, so that closures may hold it
+        self.times: dict[int, int] = {}
+
+    def see(self, index: int, time: int) -> None:
+        """Take in a time of a partition; one that is not greater than those before changes nothing.
+
+        A time of ``NO_PARTITION`` counts as one of the only partition; where there are several it moves none of them.
+        """
+        times = self.times
+        if index == NO_PARTITION:
+            if len(times) > 1:
+                return
+            index = next(iter(times), NO_PARTITION)
+        elif NO_PARTITION in times:
+            times[index] = times.pop(NO_PARTITION)
+        if time > times.get(index, -1):
+            times[index] = time
+            self.now = min(times.values())
+
+    def see_all(self, times: Iterable[tuple[int, int]]) -> None:
+        """Take in (index, time) pairs."""
+        for index, time in times:
+            self.see(index, time)
+
+    def set(self, times: Iterable[tuple[int, int]]) -> None:
+        """Put these times in the place of those before."""
+        self.times.clear()
+        self.times.update(times)
+        self.now = min(self.times.values(), default=-1)
+
+
+def pack_times(times: Iterable[tuple[int, int]]) -> bytes:
+    """Return (index, time) pairs as bytes.
+
+    >>> list(parse_times(pack_times([(0, 7), (2, 5)])))
+    [(0, 7), (2, 5)]
+    """
+    return b"".join(_PAIR.pack(index, time) for index, time in times)
+
+
+def parse_times(data: bytes | None) -> Iterable[tuple[int, int]]:
+    """Read what ``pack_times`` wrote; nothing from None."""
+    return () if data is None else _PAIR.iter_unpack(data)

@@ -1,0 +1,114 @@
+"""A partition that is far ahead never costs a slow partition its records: clocks follow the slowest (section 6 of the design).
+
+Each key lives in one partition. What comes out for the keys of a partition must be what comes out when its records are the only
+ones: time windows, sliding windows, sessions and joins, however far the others are ahead and whenever they show up.
+"""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock import JoinWindows, Serdes, SessionWindows, SlidingWindows, Stores, StreamsBuilder, TimeWindows
+from penstock.testing import TopologyTestDriver
+
+TEXT = {"key": Serdes.string, "value": Serdes.string}
+PARTITIONS = 3
+#: how far each partition is ahead of the one before: many retentions and segments
+AHEAD = 10_000_000
+
+
+def append(key, value, agg):
+    return f"{agg},{value}"
+
+
+def of_windows(windows, size):
+    def build(builder):
+        store = Stores.window("s", 200, size, persistent=False, **TEXT)
+        table = builder.stream("a", **TEXT).group_by_key().windowed_by(windows).aggregate(str, append, store=store)
+        table.to_stream(key=lambda window, _: window.key).to("out", **TEXT)
+
+    return build
+
+
+def sessions(builder):
+    store = Stores.session("s", 200, persistent=False, **TEXT)
+    windowed = builder.stream("a", **TEXT).group_by_key().windowed_by(SessionWindows(30, grace=40))
+    table = windowed.aggregate(str, append, merger=lambda key, one, other: f"{one}+{other}", store=store)
+    table.to_stream(key=lambda window, _: window.key).to("out", **TEXT)
+
+
+def joined(how):
+    def build(builder):
+        left, right = builder.stream("a", **TEXT), builder.stream("b", **TEXT)
+        join = getattr(left, how)
+        join(right, lambda one, other: f"{one}/{other}", window=JoinWindows(30, grace=40), **TEXT).to("out", **TEXT)
+
+    return build
+
+
+def self_join(builder):
+    stream = builder.stream("a", **TEXT)
+    stream.join(stream, lambda one, other: f"{one}/{other}", window=JoinWindows(30, grace=40), **TEXT).to("out", **TEXT)
+
+
+TOPOLOGIES = {
+    "tumbling": of_windows(TimeWindows(20, grace=40), 20),
+    "hopping": of_windows(TimeWindows(20, advance=7, grace=40), 20),
+    "sliding": of_windows(SlidingWindows(20, grace=40), 20),
+    "sessions": sessions,
+    "inner join": joined("join"),
+    "left join": joined("left_join"),
+    "outer join": joined("outer_join"),
+    "self join": self_join,
+}
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, PARTITIONS - 1),
+        st.sampled_from("ab"),
+        st.sampled_from("xy"),
+        st.integers(0, 40),
+        st.integers(1, 9),
+    ),
+    max_size=40,
+)
+
+
+def run(name, records):
+    """Return the values of each key, and what was dropped; no record is more than the grace behind its own partition."""
+    builder = StreamsBuilder()
+    TOPOLOGIES[name](builder)
+    results = {}
+    with TopologyTestDriver(builder, partitions=PARTITIONS) as driver:
+        topics = {topic: driver.input_topic(topic, value=Serdes.string) for topic in topics_of(name)}
+        clocks = [index * AHEAD for index in range(PARTITIONS)]
+        for partition, topic, key, lag, step in records:
+            clocks[partition] += step
+            if topic in topics:
+                at = max(clocks[partition] - lag, partition * AHEAD)
+                topics[topic].pipe(f"{key}{partition}", f"{topic}{at}", at, partition=partition)
+        for record in driver.output_topic("out", **TEXT).read_all():
+            results.setdefault(record.key, []).append(record.value)
+        return results, driver.metrics()["dropped_by_reason"]
+
+
+def topics_of(name):
+    return "ab" if name in ("inner join", "left join", "outer join") else "a"
+
+
+def matches(results):
+    """Leave out the unmatched records of left and outer joins: when they leave depends on the common clock."""
+    kept = {key: [value for value in values if value is None or "None" not in value] for key, values in results.items()}
+    return {key: values for key, values in kept.items() if values}
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(records=RECORDS)
+def test_a_fast_partition_never_costs_a_slow_one_its_records(name, records):
+    together, dropped = run(name, records)
+    assert not dropped
+    for partition in range(PARTITIONS):
+        alone, _ = run(name, [record for record in records if record[0] == partition])
+        ours = {key: values for key, values in together.items() if key.endswith(str(partition))}
+        assert matches(ours) == matches(alone)
