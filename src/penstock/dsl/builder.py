@@ -17,11 +17,11 @@ from penstock.operators.process import Process
 from penstock.operators.table import TableSource
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.strict import strict_options
 from penstock.topology.arguments import OffsetReset, Topics, reset_text, split_topics
 from penstock.topology.functions import check_extractor, check_wrapper
 from penstock.topology.names import check_name
 from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor, Wrapper
-from penstock.topology.strict import strict_options
 from penstock.topology.topology import Topology
 
 STREAM_SOURCE, TABLE_SOURCE = "KSTREAM-SOURCE-", "KTABLE-SOURCE-"
