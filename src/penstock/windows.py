@@ -7,11 +7,13 @@ from datetime import timedelta
 
 from penstock.durations import millis
 from penstock.errors import TopologyError
+from penstock.strict import strict_options
 
 #: Java's Long.MAX_VALUE: the end of a window without an end
 FOREVER = 2**63 - 1
 
 
+@strict_options
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
     """Tumbling windows of ``size``, or hopping ones with ``advance``; aligned to the epoch; [start, end).
@@ -24,11 +26,15 @@ class TimeWindows:
     advance: int
     grace: int
 
-    def __init__(self, size: timedelta | int, advance: timedelta | int | None = None, grace: timedelta | int = 0) -> None:
+    def __init__(
+        self, size: timedelta | int, advance: timedelta | int | None = None, grace: timedelta | int = 0
+    ) -> None:
         size_ms = millis(size, "size", least=1)
         advance_ms = size_ms if advance is None else millis(advance, "advance", least=1)
         if advance_ms > size_ms:
-            raise TopologyError(f"advance ({advance_ms} ms) must not be larger than size ({size_ms} ms): windows would have gaps")
+            raise TopologyError(
+                f"advance ({advance_ms} ms) must not be larger than size ({size_ms} ms): windows would have gaps"
+            )
         object.__setattr__(self, "size", size_ms)
         object.__setattr__(self, "advance", advance_ms)
         object.__setattr__(self, "grace", millis(grace, "grace", least=0))
@@ -45,6 +51,7 @@ class TimeWindows:
         return self.size + self.grace
 
 
+@strict_options
 @dataclass(frozen=True, slots=True, init=False)
 class SlidingWindows:
     """Windows of two records at most ``difference`` apart; aligned to the records; [start, end], both inclusive."""
@@ -62,6 +69,7 @@ class SlidingWindows:
         return 2 * self.difference + self.grace
 
 
+@strict_options
 @dataclass(frozen=True, slots=True, init=False)
 class SessionWindows:
     """Sessions of one key that end after ``gap`` without a record; [start, end], both inclusive; merged at distance <= gap."""
@@ -79,6 +87,7 @@ class SessionWindows:
         return self.gap + self.grace
 
 
+@strict_options
 @dataclass(frozen=True, slots=True, init=False)
 class UnlimitedWindows:
     """One window without an end, from ``start``; earlier records are in no window."""
@@ -105,6 +114,7 @@ class UnlimitedWindows:
         return (self.start,) if timestamp >= self.start else ()
 
 
+@strict_options
 @dataclass(frozen=True, slots=True, init=False)
 class JoinWindows:
     """Two records join if other.timestamp is in [timestamp − before, timestamp + after].
@@ -127,7 +137,9 @@ class JoinWindows:
         before_ms = difference_ms if before is None else millis(before, "before")
         after_ms = difference_ms if after is None else millis(after, "after")
         if before_ms + after_ms < 0:
-            raise TopologyError(f"before + after must not be negative: the window [−{before_ms}, +{after_ms}] ends before it starts")
+            raise TopologyError(
+                f"before + after must not be negative: the window [−{before_ms}, +{after_ms}] ends before it starts"
+            )
         object.__setattr__(self, "before", before_ms)
         object.__setattr__(self, "after", after_ms)
         object.__setattr__(self, "grace", millis(grace, "grace", least=0))

@@ -19,7 +19,13 @@ def pair(one, two):
     return [one, two]
 
 
-ROWS = [("left", "a", "L1", 0), ("right", "a", "R1", 5), ("left", "b", "L2", 6), ("right", "c", "R2", 40), ("left", "z", "L3", 200)]
+ROWS = [
+    ("left", "a", "L1", 0),
+    ("right", "a", "R1", 5),
+    ("left", "b", "L2", 6),
+    ("right", "c", "R2", 40),
+    ("left", "z", "L3", 200),
+]
 
 
 def test_streams_join_within_a_window():
@@ -36,7 +42,9 @@ def test_streams_left_join():
 
 def test_streams_outer_join():
     builder = StreamsBuilder()
-    builder.stream("left").outer_join(builder.stream("right"), pair, window=JoinWindows(timedelta(milliseconds=10))).to("out")
+    builder.stream("left").outer_join(builder.stream("right"), pair, window=JoinWindows(timedelta(milliseconds=10))).to(
+        "out"
+    )
     assert drive(builder, ROWS) == [("a", ["L1", "R1"], 5), ("b", ["L2", None], 6), ("c", [None, "R2"], 40)]
 
 
@@ -71,13 +79,24 @@ def test_a_stream_joins_itself():
     builder = StreamsBuilder()
     stream = builder.stream("left")
     stream.join(stream, pair, window=JoinWindows(10)).to("out")
-    assert [v for _, v, _ in drive(builder, [("left", "a", 1, 0), ("left", "a", 2, 3)])] == [[1, 1], [2, 1], [1, 2], [2, 2]]
+    assert [v for _, v, _ in drive(builder, [("left", "a", 1, 0), ("left", "a", 2, 3)])] == [
+        [1, 1],
+        [2, 1],
+        [1, 2],
+        [2, 2],
+    ]
 
 
 def test_a_stream_looks_up_a_table():
     builder = StreamsBuilder()
     builder.stream("orders").join(builder.table("users"), pair).to("out")
-    rows = [("orders", "a", 1, 0), ("users", "a", "Ann", 1), ("orders", "a", 2, 2), ("users", "a", None, 3), ("orders", "a", 3, 4)]
+    rows = [
+        ("orders", "a", 1, 0),
+        ("users", "a", "Ann", 1),
+        ("orders", "a", 2, 2),
+        ("users", "a", None, 3),
+        ("orders", "a", 3, 4),
+    ]
     assert drive(builder, rows) == [("a", [2, "Ann"], 2)]
     builder = StreamsBuilder()
     builder.stream("orders").left_join(builder.table("users"), lambda k, o, u: [k, o, u], with_key=True).to("out")
@@ -117,7 +136,9 @@ def test_a_stream_joins_a_global_table_by_any_key():
     countries = builder.global_table("countries", store="countries")
     stream = builder.stream("orders")
     stream.join(countries, pair, select=lambda key, value: value["country"]).to("inner")
-    stream.left_join(countries, lambda key, o, c: [key, o, c], select=lambda key, value: value["country"], with_key=True).to("left")
+    stream.left_join(
+        countries, lambda key, o, c: [key, o, c], select=lambda key, value: value["country"], with_key=True
+    ).to("left")
     with TopologyTestDriver(builder, lanes=3, partitions=2) as driver:
         driver.input_topic("countries").pipe("nl", "Netherlands")
         driver.input_topic("orders").pipe("o1", {"country": "nl"})
@@ -153,11 +174,15 @@ def test_tables_join():
         assert driver.store("o").get("b") == [None, 3]
 
 
-@pytest.mark.parametrize("foreign_key", [lambda value: value["user"], lambda key, value: value["user"]], ids=["value", "key and value"])
+@pytest.mark.parametrize(
+    "foreign_key", [lambda value: value["user"], lambda key, value: value["user"]], ids=["value", "key and value"]
+)
 def test_tables_join_on_a_foreign_key(foreign_key):
     builder = StreamsBuilder()
     orders, users = builder.table("orders"), builder.table("users")
-    orders.join(users, lambda o, u: [o["n"], u], foreign_key=foreign_key, store="inner", name="fk").to_stream().to("inner")
+    orders.join(users, lambda o, u: [o["n"], u], foreign_key=foreign_key, store="inner", name="fk").to_stream().to(
+        "inner"
+    )
     orders.left_join(users, lambda o, u: [o["n"], u], foreign_key=foreign_key, store="left")
     with TopologyTestDriver(builder) as driver:
         driver.input_topic("users").pipe("ann", "Ann")
@@ -185,7 +210,11 @@ def test_a_foreign_key_of_another_type_uses_the_other_tables_key_serde():
 
 def test_null_keys_in_stream_joins():
     rows = [("left", None, 1, 0), ("right", None, 2, 1)]
-    for how, expected in (("join", []), ("left_join", [(None, [1, None], 0)]), ("outer_join", [(None, [1, None], 0), (None, [None, 2], 1)])):
+    for how, expected in (
+        ("join", []),
+        ("left_join", [(None, [1, None], 0)]),
+        ("outer_join", [(None, [1, None], 0), (None, [None, 2], 1)]),
+    ):
         builder = StreamsBuilder()
         getattr(builder.stream("left"), how)(builder.stream("right"), pair, window=JoinWindows(10)).to("out")
         assert drive(builder, rows) == expected

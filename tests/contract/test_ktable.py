@@ -52,7 +52,9 @@ def test_transform_values_with_a_store():
     builder = StreamsBuilder()
     builder.add_state_store(Stores.key_value("seen", value=Serdes.string))
     table = builder.table("in", value=Serdes.string)
-    table.transform_values(Shout, stores=["seen"], store="loud", name="shout").to_stream().to("out", value=Serdes.string)
+    table.transform_values(Shout, stores=["seen"], store="loud", name="shout").to_stream().to(
+        "out", value=Serdes.string
+    )
     with TopologyTestDriver(builder) as driver:
         driver.input_topic("in", value=Serdes.string).pipe("a", "x")
         assert driver.output_topic("out", value=Serdes.string).read_values() == ["X"]
@@ -100,7 +102,9 @@ def test_a_table_is_read_by_a_processor_as_value_and_timestamp():
     assert seen == [ValueAndTimestamp(3, 5)]
 
 
-@pytest.mark.parametrize("optimize", [(), ("reuse_ktable_source_topics",), ("merge_repartition_topics",), ("single_store_self_join",), "all"])
+@pytest.mark.parametrize(
+    "optimize", [(), ("reuse_ktable_source_topics",), ("merge_repartition_topics",), ("single_store_self_join",), "all"]
+)
 def test_optimisations_by_name(optimize):
     builder = StreamsBuilder()
     builder.table("in", store="rows").to_stream().to("out")

@@ -181,10 +181,16 @@ def test_punctuators_of_stream_time_and_wall_clock():
         self.context = context
         context.schedule(10, PunctuationType.STREAM_TIME, lambda now: context.forward(Record("stream", now, now)))
         context.schedule(
-            timedelta(milliseconds=100), PunctuationType.WALL_CLOCK_TIME, lambda now: context.forward(Record("wall", now, now))
+            timedelta(milliseconds=100),
+            PunctuationType.WALL_CLOCK_TIME,
+            lambda now: context.forward(Record("wall", now, now)),
         )
 
-    rows = run(make(lambda self, record: None, init=init), [("a", 1, 5), ("a", 1, 12), ("a", 1, 19), ("a", 1, 21)], wall=[99, 1, 250])
+    rows = run(
+        make(lambda self, record: None, init=init),
+        [("a", 1, 5), ("a", 1, 12), ("a", 1, 19), ("a", 1, 21)],
+        wall=[99, 1, 250],
+    )
     assert rows == [("stream", 5, 5), ("stream", 12, 12), ("stream", 21, 21), ("wall", 100, 100), ("wall", 350, 350)]
 
 
@@ -264,7 +270,9 @@ def test_timers_without_a_timer_store_say_what_to_do():
 
 def test_process_changes_keys_and_the_next_grouping_repartitions():
     def process(self, record):
-        self.context.forward(record.with_key(record.key[0]).with_timestamp(record.timestamp + 1).with_headers([("x", b"y")]))
+        self.context.forward(
+            record.with_key(record.key[0]).with_timestamp(record.timestamp + 1).with_headers([("x", b"y")])
+        )
 
     builder = StreamsBuilder()
     builder.stream("in").process(make(process)).group_by_key().count(store="n").to_stream().to("out")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock.dsl.graph import GraphNode, one, processor
 from penstock.errors import TopologyError
 from penstock.operators.stateless import Branch, PassThrough
+from penstock.strict import strict_options
 from penstock.topology.functions import check_function
 from penstock.topology.names import check_name
-from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream

@@ -15,8 +15,8 @@ from penstock.errors import TopologyError
 from penstock.operators.aggregate import StreamAggregate, TablePassThrough
 from penstock.operators.base import Operator
 from penstock.operators.emit import EmitStrategy
+from penstock.strict import strict_options
 from penstock.topology.functions import check_function
-from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream

@@ -13,9 +13,9 @@ from penstock.dsl.stores import Serdes2, Windows, table_store
 from penstock.dsl.windowed import WindowedKStream, check_windows
 from penstock.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
 from penstock.serde import Serdes
+from penstock.strict import strict_options
 from penstock.topology.functions import check_function
 from penstock.topology.names import check_name
-from penstock.topology.strict import strict_options
 
 K = TypeVar("K")
 V = TypeVar("V")

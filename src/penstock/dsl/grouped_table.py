@@ -13,8 +13,8 @@ from penstock.dsl.tables import StoredTable
 from penstock.operators.base import Operator
 from penstock.operators.table import TableAggregate, TableReduce, count_down, count_up, zero
 from penstock.serde import Serdes
+from penstock.strict import strict_options
 from penstock.topology.functions import check_function
-from penstock.topology.strict import strict_options
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -26,12 +26,12 @@ from penstock.operators.stateless import (
 from penstock.operators.table import TableSource
 from penstock.serde import Serdes
 from penstock.state.spec import StoreSpec
+from penstock.strict import strict_options
 from penstock.topology.arguments import split_destination, split_stores, supplied_stores
 from penstock.topology.functions import check_function, check_partitioner
 from penstock.topology.names import check_name
 from penstock.topology.node import Partitioner, SinkNode
 from penstock.topology.partitioners import default_partitioner
-from penstock.topology.strict import strict_options
 from penstock.windows import JoinWindows
 
 K = TypeVar("K")

@@ -27,9 +27,9 @@ from penstock.operators.views import FilterView, MapValuesView, TransformValuesV
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.serde import Serde
 from penstock.state.spec import StoreSpec
+from penstock.strict import strict_options
 from penstock.topology.arguments import split_stores, supplied_stores
 from penstock.topology.functions import check_function
-from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped_table import KGroupedTable

@@ -7,8 +7,10 @@ from datetime import timedelta
 
 from penstock.durations import millis
 from penstock.errors import TopologyError
+from penstock.strict import strict_options
 
 
+@strict_options
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Room for updates that wait. A bounded buffer lets the oldest go early when full, or stops the application.
@@ -56,6 +58,7 @@ class Buffer:
         return replace(self, logged=False)
 
 
+@strict_options
 @dataclass(frozen=True, slots=True)
 class Suppressed:
     """What ``KTable.suppress`` takes. ``wait`` None: until the window closes.

@@ -21,8 +21,8 @@ from penstock.operators.stateless import (
     SelectKey,
 )
 from penstock.serde import Serde
+from penstock.strict import strict_options
 from penstock.topology.functions import check_function
-from penstock.topology.strict import strict_options
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream

@@ -18,8 +18,8 @@ from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.operators.windowed import WindowAggregate
 from penstock.record import Windowed
 from penstock.serde import Serdes
+from penstock.strict import strict_options
 from penstock.topology.functions import check_function
-from penstock.topology.strict import strict_options
 from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 K = TypeVar("K")

@@ -96,19 +96,23 @@ class LruStore(KeyValueVerbs):
         return len(self._rows)
 
     def replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        """Put a row of the changelog."""
-        self._set(key, value, timestamp)
+        """Put a row of the changelog. Whatever had to go is deleted there, so nothing makes room here."""
+        self._place(key, value, timestamp)
+        self._note(key, value, timestamp)
 
     def _set(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self._place(key, value, timestamp)
+        if len(self._rows) > self._most:
+            eldest, _ = self._rows.popitem(last=False)
+            self._note(eldest, None, timestamp)
+        self._note(key, value, timestamp)
+
+    def _place(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         if value is None:
             self._rows.pop(key, None)
         else:
             self._rows[key] = (value, timestamp if self.stamped else -1)
             self._rows.move_to_end(key)
-        self._note(key, value, timestamp)
-        if len(self._rows) > self._most:
-            eldest, _ = self._rows.popitem(last=False)
-            self._note(eldest, None, timestamp)
 
     def _note(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._used.add(key)

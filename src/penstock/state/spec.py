@@ -10,6 +10,7 @@ from typing import Any
 from penstock.durations import millis
 from penstock.errors import TopologyError
 from penstock.serde import Serde
+from penstock.strict import strict_options
 
 
 class StoreKind(Enum):
@@ -67,6 +68,7 @@ def _check_name(name: str) -> str:
     return name
 
 
+@strict_options
 class Stores:
     """Factories of store specs.
 
@@ -190,12 +192,15 @@ class Stores:
         *,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
+        persistent: bool = False,
         logged: bool = True,
     ) -> StoreSpec:
         """Hold at most ``max_entries`` rows a shard; the least recently used row goes first (and is deleted in the changelog)."""
         if max_entries < 1:
             raise TopologyError(f"store {name!r}: max_entries must be at least 1, but is {max_entries}")
-        return StoreSpec(_check_name(name), StoreKind.LRU, key, value, False, logged, False, max_entries=max_entries)
+        return StoreSpec(
+            _check_name(name), StoreKind.LRU, key, value, persistent, logged, False, max_entries=max_entries
+        )
 
     @staticmethod
     def shared(
@@ -205,9 +210,11 @@ class Stores:
         value: Serde[Any] | None = None,
         persistent: bool = True,
         logged: bool = True,
+        ttl: timedelta | int | None = None,
     ) -> StoreSpec:
         """Hold global state: processors that use it run in one lane, so any key may be read and written together."""
-        return StoreSpec(_check_name(name), StoreKind.SHARED, key, value, persistent, logged, False)
+        kept = None if ttl is None else millis(ttl, "ttl", least=1)
+        return StoreSpec(_check_name(name), StoreKind.SHARED, key, value, persistent, logged, False, ttl=kept)
 
     @staticmethod
     def timers(name: str, *, key: Serde[Any] | None = None, logged: bool = True) -> StoreSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -69,9 +69,9 @@ class KeyValueVerbs(Store):
 
     # ---- the verbs
 
-    def put_all(self, rows: Iterable[tuple[Any, Any]]) -> None:
+    def put_all(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Put every (key, value)."""
-        for key, value in rows:
+        for key, value in rows.items() if isinstance(rows, Mapping) else rows:
             self.put(key, value)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:

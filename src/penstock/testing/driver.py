@@ -21,13 +21,16 @@ from penstock.lane.source import Raw
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
+from penstock.state.spec import StoreSpec
+from penstock.strict import strict_options
 from penstock.testing.contents import store_contents
 from penstock.testing.queues import QueueHeap, RecordQueue
 from penstock.testing.topics import InputTopic, OutputTopic, ProducedRecord
-from penstock.testing.views import merged_view
+from penstock.testing.views import TestView, merged_view
 from penstock.topology.topology import Topology
 
 
+@strict_options
 class TopologyTestDriver:
     """Drives a topology by hand. A context manager.
 
@@ -73,7 +76,7 @@ class TopologyTestDriver:
             lanes=lanes,
             partitions=partitions,
         )
-        self._lanes.view_of = self.store
+        self._lanes.view_of = lambda name: merged_view(*self._found(name))
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._heap = QueueHeap()
         self._waiting: list[Raw] = []
@@ -142,12 +145,16 @@ class TopologyTestDriver:
     # reading state
 
     def store(self, name: str) -> Any:
-        """Return a read-only view of a store at the last barrier, with plain values, over all shards."""
+        """Return a store over all shards, with plain values; a test may also write to it, before or between records."""
+        return TestView(*self._found(name))
+
+    def _found(self, name: str) -> tuple[StoreSpec, list[Any]]:
         if name in self._lanes.globals.stores:
-            return merged_view(self._lanes.topology.stores[name], [self._lanes.globals.stores[name]])
+            return self._lanes.topology.stores[name], [self._lanes.globals.stores[name]]
         if name not in self._lanes.topology.stores:
-            raise StoreError(f"there is no store {name!r}{nearest(name, self._lanes.topology.stores)}")
-        return merged_view(self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks])
+            known = list(self._lanes.topology.stores)
+            raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
+        return self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks]
 
     def metrics(self) -> dict[str, Any]:
         """Return counters: records in and out, and the dropped ones by reason and by (node, reason)."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from penstock.durations import millis
 from penstock.record import Headers, Record
 from penstock.serde import Serde
+from penstock.strict import strict_options
 
 
 class ProducedRecord(NamedTuple):
@@ -20,6 +21,7 @@ class ProducedRecord(NamedTuple):
     partition: int
 
 
+@strict_options
 class InputTopic:
     """Pipes typed records into a topic. Without a timestamp a record gets the driver's wall-clock time."""
 
@@ -56,6 +58,7 @@ class InputTopic:
             at += millis(step, "step")
 
 
+@strict_options
 class OutputTopic:
     """Reads typed records from a topic, in the order they were written.
 

@@ -1,14 +1,15 @@
-"""One read-only view over the shards of a store."""
+"""One view over the shards of a store: read-only for processors, writable for tests."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock.errors import StoreError
-from penstock.record import Windowed
-from penstock.state.spec import StoreSpec
+from penstock.record import ValueAndTimestamp, Windowed
+from penstock.state.shards import shard_of
+from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.view import read_only
 
 
@@ -55,3 +56,69 @@ class MergedView:
             return (key,) if isinstance(key, int) and self._spec.window_size is not None else (serialize(key),)
 
         return heapq.merge(*rows, key=place, reverse=reverse)
+
+
+class TestView:
+    """A store as a test sees it: plain values over all shards, and the verbs that write, as in Kafka's driver.
+
+    So a test may fill a store before the first record. What is put into a table's store has no timestamp (−1).
+    """
+
+    __test__ = False  # pytest would take it for a class of tests
+
+    def __init__(self, spec: StoreSpec, stores: list[Any]) -> None:
+        self._spec = spec
+        self._stores = stores
+        self._view = merged_view(spec, stores)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._view, verb)
+
+    def put(self, key: Any, value: Any, *at: int) -> None:
+        """Store a value (``at``: the start of its window, the timestamp of its version); None deletes."""
+        if self._spec.timestamped and value is not None:
+            value = ValueAndTimestamp(value, -1)
+        self._store_of(key).put(key, value, *at)
+
+    def put_all(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Put every (key, value)."""
+        for key, value in rows.items() if isinstance(rows, Mapping) else rows:
+            self.put(key, value)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Put unless there is a value; return the value that was there, or None."""
+        old = self.get(key)
+        if old is None:
+            self.put(key, value)
+        return old
+
+    def delete(self, key: Any, *at: int) -> Any:
+        """Delete a row and return the value it had."""
+        if at:
+            return self._store_of(key).delete(key, *at)
+        old = self.get(key)
+        self.put(key, None)
+        return old
+
+    def remove(self, session: Windowed) -> None:
+        """Delete a session."""
+        self._store_of(session).remove(session)
+
+    def compute(self, key: Any, f: Callable[[Any, Any], Any]) -> Any:
+        """Put what ``f(key, old value or None)`` returns, and return it."""
+        new = f(key, self.get(key))
+        self.put(key, new)
+        return new
+
+    def merge(self, key: Any, value: Any, f: Callable[[Any, Any], Any]) -> Any:
+        """Put ``value`` if there is none, else what ``f(old, value)`` returns; return what was put."""
+        old = self.get(key)
+        new = value if old is None else f(old, value)
+        self.put(key, new)
+        return new
+
+    def _store_of(self, key: Any) -> Any:
+        if len(self._stores) == 1 or self._spec.kind is StoreKind.SHARED or self._spec.key is None:
+            return self._stores[0]
+        inner = key.key if self._spec.kind is StoreKind.SESSION else key
+        return self._stores[shard_of(self._spec.key.serialize(inner), len(self._stores))]

@@ -9,6 +9,7 @@ from penstock.errors import TopologyError, nearest
 from penstock.operators.process import Process
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreSpec
+from penstock.strict import strict_options
 from penstock.topology.arguments import (
     OffsetReset,
     Topics,
@@ -32,7 +33,6 @@ from penstock.topology.node import (
     Wrapper,
 )
 from penstock.topology.readable import ReadableTopology
-from penstock.topology.strict import strict_options
 
 
 @strict_options
