@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any
 
-from penstock import Serde, Serdes, Stores, StreamsBuilder
+from penstock import Serdes, Stores, StreamsBuilder
 from penstock.clock import SystemClock
 from penstock.config import load
 from penstock.lane.task import Task
@@ -29,7 +29,7 @@ from penstock.state.memory import MemoryState
 Records = list[tuple[Any, Any, int, Headers, Origin]]
 
 #: keys and aggregates are bytes already: what is left is the cost of the lane itself
-AS_IS: Serde[Any] = Serde(lambda value: value, lambda data: data, name="as_is")
+AS_IS = Serdes.bytes
 
 
 def is_paid(key: Any, value: Any) -> bool:
