@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.dsl.explicit import check_explicit
 from penstock.dsl.graph import Graph, GraphNode, processor
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import GlobalKTable, KTable, StoreOption
@@ -41,10 +42,13 @@ class StreamsBuilder:
 
     ``wrapper(node, process)`` is called with each processor node as a task opens it, the DSL's own too, and returns what runs
     instead of ``process(key, value, timestamp, headers)``.
+
+    ``explicit_names=True``: ``build()`` fails if a store or a topic of the application has a generated name.
     """
 
-    def __init__(self, *, wrapper: Wrapper | None = None) -> None:
+    def __init__(self, *, wrapper: Wrapper | None = None, explicit_names: bool = False) -> None:
         self._graph = Graph()
+        self._explicit_names = explicit_names
         self._wrapper = check_wrapper(wrapper)
 
     def stream(
@@ -166,6 +170,8 @@ class StreamsBuilder:
         for group in graph.copartitions:
             topology.copartition(name for name in group if name in topology.nodes)
         topology.check_partitions()
+        if self._explicit_names:
+            check_explicit(topology, graph.generated)
         return topology
 
     def _global(

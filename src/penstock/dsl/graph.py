@@ -117,6 +117,8 @@ class Graph:
         self.root = GraphNode("root", lambda topology, node: None)
         self.nodes: dict[GraphNode, None] = {}
         self.copartitions: list[frozenset[str]] = []
+        #: names that carry a number: an edit of the program may change them
+        self.generated: set[str] = set()
         self._claimed: set[str] = set()
         self._index = 0
         self._priority = 0
@@ -125,8 +127,9 @@ class Graph:
 
     def new_name(self, prefix: str) -> str:
         """Use up a number; return the name of a node."""
-        self._index += 1
-        return f"{prefix}{self._index - 1:010d}"
+        new = self._numbered(prefix)
+        self.generated.add(new)
+        return new
 
     def new_store(self, prefix: str) -> str:
         """Use up a number; return the name of a store."""
@@ -134,8 +137,14 @@ class Graph:
 
     def name(self, given: str | None, prefix: str, suffix: str = "") -> str:
         """Return the given name with a suffix, else a new one. The number is used up in both cases."""
-        new = self.new_name(prefix)
-        return new if given is None else check_name(given + suffix, "name")
+        if given is None:
+            return self.new_name(prefix)
+        self._numbered(prefix)
+        return check_name(given + suffix, "name")
+
+    def _numbered(self, prefix: str) -> str:
+        self._index += 1
+        return f"{prefix}{self._index - 1:010d}"
 
     def claim(self, store: str) -> str:
         """Take a store's name for one table alone."""
@@ -165,6 +174,7 @@ class Graph:
         """Return a graph that can be rewritten without changing this one."""
         twin = Graph()
         twin.copartitions = list(self.copartitions)
+        twin.generated = set(self.generated)
         twin._index, twin._priority = self._index, self._priority
         twins = {self.root: twin.root} | {node: replace(node, parents={}, children={}) for node in self.nodes}
         twin.nodes = {twins[node]: None for node in self.nodes}

@@ -75,6 +75,7 @@ class _Join:
             shared = given.name + ("-outer-shared-join" if self.right_outer else "-left-shared-join")
         else:
             shared = f"KSTREAM-OUTERSHARED-{this_generated[-10:]}"
+            graph.generated.add(shared)
         key = how.key or this._key
         value, other_value = how.value or this._value, how.other_value or other._value
         self.this_store = self._window_store(given, this_generated, key, value)

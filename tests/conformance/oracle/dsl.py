@@ -59,9 +59,11 @@ def _source_store(store: Any) -> tuple[Any, ...]:
 class StreamsBuilder:
     """Kafka's StreamsBuilder behind ours."""
 
-    def __init__(self, *, wrapper: Any = None) -> None:
+    def __init__(self, *, wrapper: Any = None, explicit_names: bool = False) -> None:
         start()
-        self.java = J["org.apache.kafka.streams.StreamsBuilder"]()
+        names = {"ensure.explicit.internal.resource.naming": "true"}
+        settings = (options.topology_config(names),) if explicit_names else ()
+        self.java = J["org.apache.kafka.streams.StreamsBuilder"](*settings)
         if wrapper is not None:
             set_wrapper(self.java, wrapper)
 

@@ -45,6 +45,14 @@ def optimizations(optimize: Any) -> Any:
     return properties
 
 
+def topology_config(settings: dict[str, str]) -> Any:
+    """TopologyConfig, of Kafka's own names."""
+    properties = J.Properties()
+    for name, value in {"application.id": "any", "bootstrap.servers": "any:1", **settings}.items():
+        properties.put(name, value)
+    return J.TopologyConfig(J.StreamsConfig(properties))
+
+
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
@@ -319,5 +327,5 @@ def stream_joined(key: Any, value: Any, other_value: Any, store: Any, name: str 
 __all__ = [
     "auto_offset_reset", "consumed", "emit_strategy", "function", "grouped", "join_windows", "materialized", "named",
     "optimizations", "partitioner", "produced", "punctuation_type", "store_builder", "stream_joined", "suppressed",
-    "timestamp_extractor", "to_java", "topic_extractor", "topics", "windows",
+    "timestamp_extractor", "to_java", "topic_extractor", "topics", "topology_config", "windows",
 ]  # fmt: skip
