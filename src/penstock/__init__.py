@@ -50,7 +50,7 @@ from penstock.record import Change, Headers, Record, RecordMetadata, ValueAndTim
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import Stores
 from penstock.topology.topology import Topology
-from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 __all__ = [
     "Buffer",
@@ -99,4 +99,5 @@ __all__ = [
     "VersionedRecord",
     "Windowed",
     "WindowedKStream",
+    "Windows",
 ]

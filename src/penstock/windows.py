@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,9 +15,45 @@ from penstock.strict import strict_options
 FOREVER = 2**63 - 1
 
 
+class Windows(ABC):
+    """Windows of one size, known from a timestamp alone; [start, end). Subclass it for windows of your own.
+
+    A subclass says ``size`` and ``grace`` (milliseconds; attributes will do) and ``starts_for``. It is pickled with the topology.
+
+    >>> class DaysFromSix(Windows):
+    ...     size, grace = 86_400_000, 0
+    ...     def starts_for(self, timestamp):
+    ...         start = (timestamp - 21_600_000) // self.size * self.size + 21_600_000  # a day begins at six
+    ...         return (start,) if start >= 0 else ()
+    >>> DaysFromSix().starts_for(100_000_000)
+    (21600000,)
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Length of a window."""
+
+    @property
+    @abstractmethod
+    def grace(self) -> int:
+        """How long after its end a window takes late records."""
+
+    @abstractmethod
+    def starts_for(self, timestamp: int) -> Iterable[int]:
+        """Return the starts of the windows that hold this timestamp, in the order their results are to be forwarded."""
+
+    @property
+    def retention(self) -> int:
+        """The least time a store must keep a window."""
+        return min(self.size + self.grace, FOREVER)
+
+
 @strict_options
 @dataclass(frozen=True, slots=True, init=False)
-class TimeWindows:
+class TimeWindows(Windows):
     """Tumbling windows of ``size``, or hopping ones with ``advance``; aligned to the epoch; [start, end).
 
     >>> TimeWindows(10, advance=5).starts_for(12)
@@ -44,11 +82,6 @@ class TimeWindows:
         advance = self.advance
         first = max(0, timestamp - self.size + advance) // advance * advance
         return tuple(range(first, timestamp + 1, advance))
-
-    @property
-    def retention(self) -> int:
-        """The least time a store must keep a window."""
-        return self.size + self.grace
 
 
 @strict_options
@@ -89,7 +122,7 @@ class SessionWindows:
 
 @strict_options
 @dataclass(frozen=True, slots=True, init=False)
-class UnlimitedWindows:
+class UnlimitedWindows(Windows):
     """One window without an end, from ``start``; earlier records are in no window."""
 
     start: int

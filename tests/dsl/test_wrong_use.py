@@ -20,6 +20,7 @@ from penstock import (
     Topology,
     TopologyError,
     UnlimitedWindows,
+    Windows,
 )
 
 
@@ -411,6 +412,27 @@ def test_windowed_by_takes_windows(builder):
         builder.stream("a").group_by_key().windowed_by(timedelta(seconds=5))
     with pytest.raises(TopologyError, match=r"windowed_by.* takes TimeWindows"):
         builder.stream("a").group_by_key().windowed_by(JoinWindows(5))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"size": 0}, "Own.size must be at least 1"),
+        ({"size": timedelta(seconds=1)}, "Own.size must be at least 1"),
+        ({"grace": -1}, "Own.grace must be at least 0"),
+        ({"starts_for": lambda self: ()}, r"windowed_by\(\) calls"),
+    ],
+)
+def test_windows_of_one_s_own_have_a_size_a_grace_and_starts(builder, attributes, message):
+    own = type("Own", (Windows,), {"size": 5, "grace": 0, "starts_for": lambda self, timestamp: (), **attributes})
+    with pytest.raises(TopologyError, match=message):
+        builder.stream("a").group_by_key().windowed_by(own())
+
+
+def test_windows_of_one_s_own_cannot_emit_on_close(builder):
+    own = type("Own", (Windows,), {"size": 5, "grace": 0, "starts_for": lambda self, timestamp: ()})
+    with pytest.raises(TopologyError, match="Own cannot emit on close, only the built-in windows can"):
+        builder.stream("a").group_by_key().windowed_by(own()).emit(EmitStrategy.on_window_close)
 
 
 def test_unlimited_windows_cannot_emit_on_close(builder):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock.dsl.aggregation import GroupedInput
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
-from penstock.dsl.stores import Materialized, Serdes2, Windows, table_store, window_store, windowed_key
+from penstock.dsl.stores import AnyWindows, Materialized, Serdes2, table_store, window_store, windowed_key
 from penstock.dsl.tables import StoredTable
 from penstock.dsl.windowed import check_merger, check_windows, closing_grace, window_operator
 from penstock.errors import TopologyError
@@ -41,7 +41,7 @@ class CogroupedKStream(Generic[K]):
         self._graph = graph
         self._inputs: dict[GroupedInput, Callable[..., Any]] = {}
         self._parents: dict[GroupedInput, GraphNode] = {}
-        self._windows: Windows | None = None
+        self._windows: AnyWindows | None = None
 
     def cogroup(self, grouped: KGroupedStream[K, Any], f: Callable[[K, Any, Any], Any]) -> CogroupedKStream[K]:
         """Add a group with its ``f(key, value, aggregate)``; adding it again replaces the function."""
@@ -53,7 +53,7 @@ class CogroupedKStream(Generic[K]):
         self._inputs[grouped._grouped] = f
         return self
 
-    def windowed_by(self, w: Windows) -> CogroupedKStream[K]:
+    def windowed_by(self, w: AnyWindows) -> CogroupedKStream[K]:
         """Aggregate by windows."""
         result: CogroupedKStream[K] = CogroupedKStream(self._graph)
         result._inputs, result._parents = self._inputs, self._parents

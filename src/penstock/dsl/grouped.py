@@ -9,7 +9,7 @@ from penstock.dsl.aggregation import GroupedInput, aggregated
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.graph import Graph, GraphNode
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
-from penstock.dsl.stores import Serdes2, Windows, table_store
+from penstock.dsl.stores import AnyWindows, Serdes2, table_store
 from penstock.dsl.windowed import WindowedKStream, check_windows
 from penstock.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
 from penstock.serde import Serdes
@@ -79,7 +79,7 @@ class KGroupedStream(Generic[K, V]):
             lambda store, old: StreamAggregate(store=store, initializer=init, aggregator=f, send_old=old),
         )
 
-    def windowed_by(self, w: Windows) -> WindowedKStream[K, V]:
+    def windowed_by(self, w: AnyWindows) -> WindowedKStream[K, V]:
         """Aggregate by windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``."""
         return WindowedKStream(self._graph, self._grouped, check_windows(w))
 

@@ -10,9 +10,10 @@ from penstock.operators.emit import EmitStrategy
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.names import check_name
-from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.windows import SessionWindows, SlidingWindows, UnlimitedWindows, Windows
 
-Windows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+#: what a group can be cut into
+AnyWindows: TypeAlias = Windows | SlidingWindows | SessionWindows
 #: of key and value; None: not known
 Serdes2: TypeAlias = tuple[Serde[Any] | None, Serde[Any] | None]
 _TABLE_KINDS = (StoreKind.KEY_VALUE, StoreKind.VERSIONED, StoreKind.LRU)
@@ -59,7 +60,7 @@ def window_store(
     graph: Graph,
     store: str | StoreSpec | None,
     prefix: str,
-    windows: Windows,
+    windows: AnyWindows,
     emit: EmitStrategy,
     given: Serdes2,
     upstream: Serdes2 = (None, None),
@@ -70,7 +71,7 @@ def window_store(
     spec = given_spec(store, (kind,), "Stores.session" if session else "Stores.window")
     named = spec is not None
     spec = spec or StoreSpec(graph.new_store(prefix), kind)
-    least = windows.size if isinstance(windows, UnlimitedWindows) else windows.retention
+    least = windows.retention
     if spec.retention is not None and spec.retention < least and not isinstance(windows, UnlimitedWindows):
         raise TopologyError(
             f"store {spec.name!r} keeps windows for {spec.retention} ms, but {windows} needs {least} ms: raise its retention"
@@ -92,7 +93,7 @@ def window_store(
     return Materialized(spec, named)
 
 
-def window_size(windows: Windows) -> int | None:
+def window_size(windows: AnyWindows) -> int | None:
     """Return the length of a window, for its key's serde and its store; sessions have none."""
     match windows:
         case SessionWindows():
@@ -103,7 +104,7 @@ def window_size(windows: Windows) -> int | None:
             return windows.size
 
 
-def windowed_key(windows: Windows, key: Serde[Any] | None) -> Serde[Any]:
+def windowed_key(windows: AnyWindows, key: Serde[Any] | None) -> Serde[Any]:
     """Return the serde of a windowed table's keys."""
     inner = key or Serdes.string
     if isinstance(windows, SessionWindows):

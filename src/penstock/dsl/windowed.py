@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from penstock.dsl.aggregation import GroupedInput, aggregated
 from penstock.dsl.graph import Graph
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
-from penstock.dsl.stores import Materialized, Windows, window_store, windowed_key
+from penstock.dsl.stores import AnyWindows, Materialized, window_store, windowed_key
 from penstock.errors import TopologyError
 from penstock.operators.base import Operator
 from penstock.operators.emit import EmitStrategy
@@ -20,7 +20,7 @@ from penstock.record import Windowed
 from penstock.serde import Serdes
 from penstock.strict import strict_options
 from penstock.topology.functions import check_function
-from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -40,7 +40,7 @@ class WindowedKStream(Generic[K, V]):
         self,
         graph: Graph,
         grouped: GroupedInput,
-        windows: Windows,
+        windows: AnyWindows,
         emit: EmitStrategy = EmitStrategy.on_window_update,
     ) -> None:
         self._graph = graph
@@ -52,8 +52,8 @@ class WindowedKStream(Generic[K, V]):
         """Say when results leave: at every update, or once, when the window closes."""
         if not isinstance(strategy, EmitStrategy):
             raise TopologyError(f"emit() takes EmitStrategy.on_window_update or .on_window_close, but got {strategy!r}")
-        if strategy is EmitStrategy.on_window_close and isinstance(self._windows, UnlimitedWindows):
-            raise TopologyError("UnlimitedWindows never close: use EmitStrategy.on_window_update, or TimeWindows")
+        if strategy is EmitStrategy.on_window_close:
+            _check_closing(self._windows)
         return WindowedKStream(self._graph, self._grouped, self._windows, strategy)
 
     def count(self, *, store: StoreOption = None, name: str | None = None, key: AnySerde = None,
@@ -105,7 +105,7 @@ class WindowedKStream(Generic[K, V]):
 
 def window_operator(
     store: str,
-    windows: Windows,
+    windows: AnyWindows,
     initializer: Callable[[], Any],
     aggregator: Callable[..., Any],
     merger: Any,
@@ -132,21 +132,45 @@ def window_operator(
     )
 
 
-def closing_grace(windows: Windows) -> int:
+def closing_grace(windows: AnyWindows) -> int:
     """Return how long after its end a window can still change: a session also waits for its gap."""
     return windows.grace + windows.gap if isinstance(windows, SessionWindows) else windows.grace
 
 
-def check_windows(windows: Any) -> Windows:
+def check_windows(windows: Any) -> AnyWindows:
     """Return windows that can be aggregated by."""
     if isinstance(windows, TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows):
         return windows
+    if isinstance(windows, Windows):
+        return _check_own(windows)
     raise TopologyError(
-        f"windowed_by() takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, but got {windows!r}"
+        f"windowed_by() takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or a subclass of Windows, but got "
+        f"{windows!r}"
     )
 
 
-def check_merger(windows: Windows, merger: Any) -> None:
+def _check_own(windows: Windows) -> Windows:
+    for name, least in (("size", 1), ("grace", 0)):
+        value = getattr(windows, name)
+        if not isinstance(value, int) or value < least:
+            raise TopologyError(
+                f"{type(windows).__name__}.{name} must be at least {least} (milliseconds), but is {value!r}"
+            )
+    check_function(windows.starts_for, "windowed_by", "timestamp")
+    return windows
+
+
+def _check_closing(windows: AnyWindows) -> None:
+    if isinstance(windows, UnlimitedWindows):
+        raise TopologyError("UnlimitedWindows never close: use EmitStrategy.on_window_update, or TimeWindows")
+    if not isinstance(windows, TimeWindows | SlidingWindows | SessionWindows):
+        raise TopologyError(
+            f"{type(windows).__name__} cannot emit on close, only the built-in windows can: leave emit() out, or add "
+            f"suppress(Suppressed.until_window_closes())"
+        )
+
+
+def check_merger(windows: AnyWindows, merger: Any) -> None:
     """Check that session windows, and no others, have a merger."""
     if isinstance(windows, SessionWindows):
         if merger is None:

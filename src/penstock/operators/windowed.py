@@ -1,4 +1,4 @@
-"""Aggregation over time windows: tumbling, hopping, unlimited. (Sliding and session windows: ``sliding``, ``session``.)
+"""Aggregation over time windows: tumbling, hopping, unlimited, the user's own. (Sliding and session windows: ``sliding``, ``session``.)
 
 A record falls into every window that holds its timestamp. A window takes it as long as ``end > time − grace``, where
 time is the operator's own clock, this record included; it closes, and is final, at ``end <= time − grace``.
@@ -16,7 +16,7 @@ from penstock.operators.folds import count_one, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
-from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows
+from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows, Windows
 
 __all__ = ["SessionWindowAggregate", "SlidingWindowAggregate", "WindowAggregate"]
 
@@ -26,7 +26,7 @@ class WindowAggregate(Operator):
     """One aggregate per key and time window. A null value reaches the aggregator; a null key is dropped."""
 
     store: str
-    windows: TimeWindows | UnlimitedWindows
+    windows: Windows
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
     emit: EmitStrategy = EmitStrategy.on_window_update
@@ -34,13 +34,13 @@ class WindowAggregate(Operator):
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The initializer and the aggregator."""
-        return (self.initializer, self.aggregator)
+        """The initializer, the aggregator, and what says the windows of a timestamp."""
+        return (self.initializer, self.aggregator, self.windows.starts_for)
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         windows = self.windows
-        if isinstance(windows, TimeWindows) and windows.advance == windows.size:
+        if type(windows) is TimeWindows and windows.advance == windows.size:
             return self._open_tumbling(context, forward, windows)
         return self._open_hopping(context, forward)
 
@@ -86,7 +86,7 @@ class WindowAggregate(Operator):
         """Several windows a record, or one without an end."""
         store = context.store(self.store)
         read, write, drop = store.read, store.write, context.drop
-        advance, starts_for = context.observed_time().advance, self.windows.starts_for
+        advance, starts_for = context.observed_time().advance, checked_starts(self.windows)
         size, grace = self.windows.size, self.windows.grace
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
@@ -120,7 +120,7 @@ class WindowAggregate(Operator):
 
     def _closing(self, store: Any, forward: Forward) -> Close | None:
         windows = self.windows
-        if self.emit is EmitStrategy.on_window_update or isinstance(windows, UnlimitedWindows):
+        if self.emit is EmitStrategy.on_window_update or not isinstance(windows, TimeWindows):
             return None
         size, read_all = windows.size, store.read_all
 
@@ -129,3 +129,21 @@ class WindowAggregate(Operator):
             return [(Windowed(key, start, start + size), value, timestamp) for key, start, value, timestamp in rows]
 
         return closing(store, scan, forward, step=windows.advance)
+
+
+def checked_starts(windows: Windows) -> Callable[[int], Iterable[int]]:
+    """Return what says the starts of windows; for windows of the user's own, checked as Kafka Streams checks a window."""
+    starts_for = windows.starts_for
+    if type(windows) in (TimeWindows, UnlimitedWindows):
+        return starts_for
+
+    def checked(timestamp: int) -> Iterable[int]:
+        starts = tuple(starts_for(timestamp))
+        for start in starts:
+            if start < 0:
+                raise ValueError(
+                    f"starts_for({timestamp}) of {type(windows).__name__} gave {start}: no window starts before 0"
+                )
+        return starts
+
+    return checked
