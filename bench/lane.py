@@ -6,7 +6,8 @@ Beside it, in the same run, a hand-written loop that keeps the same table. Run i
     python -m bench.lane --json
 
 The chain includes the store (write-back map, timestamps), the barrier and the changelog rows; the store's serdes are identities,
-so no byte is encoded (keys and aggregates are bytes from the start: the largest amount of each customer). Times are the best of several alternating runs: the machine is noisy, the ratio is what counts.
+so no byte is encoded (keys and aggregates are bytes from the start: the largest amount of each customer). Times are the best of
+several alternating runs: the machine is noisy, the ratio is what counts.
 """
 
 from __future__ import annotations
