@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import DeserializationError, ProcessingError, SerializationError, Serdes, StreamsBuilder
+from penstock import DeserializationError, ProcessingError, Serdes, SerializationError, StreamsBuilder
 from penstock.testing import TopologyTestDriver
 
 PLACES = ["on_deserialization_error", "on_processing_error", "on_production_error"]
@@ -30,7 +30,7 @@ def pipe(driver, place):
 
 @pytest.mark.parametrize("config", [{}, "fail"])
 @pytest.mark.parametrize(
-    ("place", "error"), zip(PLACES, [DeserializationError, ProcessingError, SerializationError], strict=True)
+    ("place", "error"), list(zip(PLACES, [DeserializationError, ProcessingError, SerializationError], strict=True))
 )
 def test_by_default_an_error_stops(place, error, config):
     with (

@@ -264,7 +264,7 @@ def test_timers_in_a_topology_made_by_hand():
 
 
 def test_timers_without_a_timer_store_say_what_to_do():
-    with pytest.raises(Exception, match="Stores.timers"):
+    with pytest.raises(Exception, match=r"Stores\.timers"):
         run(Timed, [("a", "event", 0)])
 
 

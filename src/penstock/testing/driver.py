@@ -8,6 +8,7 @@ run, a barrier follows, and what went to internal topics is fed back, smallest t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +22,9 @@ from penstock.lane.source import Raw
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
+from penstock.state.base import ShardState
+from penstock.state.lmdb_store import LmdbState
+from penstock.state.memory import MemoryState
 from penstock.state.spec import StoreSpec
 from penstock.strict import strict_options
 from penstock.testing.contents import store_contents
@@ -43,6 +47,7 @@ class TopologyTestDriver:
     Record(key='k', value='HELLO', timestamp=5, headers=())
 
     ``lanes`` and ``partitions`` shard the records as in production. ``start`` is the wall-clock time at first, in milliseconds.
+    State is in memory; with ``config={"state_dir": folder}`` it is on disk, as in production, until the driver is closed.
     """
 
     def __init__(
@@ -55,8 +60,10 @@ class TopologyTestDriver:
         start: int = 0,
         auto_commit: bool = True,
     ) -> None:
-        topology = topology_or_builder if isinstance(topology_or_builder, Topology) else topology_or_builder.build()
+        topology = _built(topology_or_builder)
         self._config = settings.load(config, environ={})
+        self._states: list[ShardState] = []
+        self._closed = False
         self._clock = MockClock(start)
         self._partitions = _at_least_one(partitions, "partitions")
         self.auto_commit = auto_commit
@@ -75,6 +82,7 @@ class TopologyTestDriver:
             shards=shards,
             lanes=lanes,
             partitions=partitions,
+            state=self._open_state,
         )
         self._lanes.view_of = lambda name: merged_view(*self._found(name))
         self._queues: dict[tuple[str, int], RecordQueue] = {}
@@ -180,8 +188,15 @@ class TopologyTestDriver:
         return store_contents(self._lanes, name, [(record.key, record.timestamp) for record in changelog])
 
     def close(self) -> None:
-        """Close the user's processors and let go of the state."""
-        self._lanes.close()
+        """Close the user's processors and let go of the state; a folder of state is deleted, as by Kafka's driver."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._lanes.close()
+        finally:
+            for state in self._states:
+                state.destroy()
 
     def __enter__(self) -> TopologyTestDriver:
         return self
@@ -190,6 +205,11 @@ class TopologyTestDriver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _open_state(self, shard: int | str) -> ShardState:
+        folder = self._config["state_dir"]
+        self._states.append(MemoryState() if folder is None else LmdbState(Path(folder) / f"shard-{shard}"))
+        return self._states[-1]
 
     # record by record, as Kafka's driver
 
@@ -293,6 +313,15 @@ class TopologyTestDriver:
         offset = self._offsets.get((topic, partition), 0)
         self._offsets[topic, partition] = offset + 1
         return Raw(topic, partition, offset, key, value, timestamp, headers)
+
+
+def _built(topology_or_builder: Any) -> Topology:
+    if isinstance(topology_or_builder, Topology):
+        return topology_or_builder
+    if not hasattr(topology_or_builder, "build"):
+        raise TopologyError(f"the driver takes a Topology or a StreamsBuilder, but got {topology_or_builder!r}")
+    topology: Topology = topology_or_builder.build()
+    return topology
 
 
 def _at_least_one(number: int, name: str) -> int:
