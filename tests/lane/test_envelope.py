@@ -1,0 +1,68 @@
+"""What goes into an envelope comes out of it, in order."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.lane.envelope import (
+    BATCH,
+    RECORD,
+    SCHEMA,
+    SINK,
+    EnvelopeRow,
+    batches_of,
+    pack_headers,
+    pack_place,
+    rows_of,
+    unpack_headers,
+    unpack_place,
+)
+from penstock.record import Origin
+
+data = st.none() | st.binary(max_size=20)
+headers = st.lists(st.tuples(st.text(max_size=5), data), max_size=3).map(tuple)
+longs = st.integers(-(2**63), 2**63 - 1)
+rows = st.builds(
+    EnvelopeRow,
+    st.integers(0, 3),
+    st.integers(0, 100),
+    st.text(max_size=5),
+    st.integers(-1, 100),
+    data,
+    data,
+    longs,
+    headers.map(pack_headers),
+    data,
+)
+origins = st.builds(
+    Origin, st.none() | st.text(max_size=5), longs, longs, longs, data, data, headers, longs, longs, longs
+)
+
+
+@given(st.lists(rows, max_size=30))
+def test_rows_come_out_as_they_went_in(given_rows):
+    assert [row for batch in batches_of(given_rows) for row in rows_of(batch)] == given_rows
+
+
+@given(headers)
+def test_headers_keep_order_and_repeats(given_headers):
+    assert unpack_headers(pack_headers(given_headers)) == given_headers
+
+
+@given(origins, st.lists(st.integers(0, 1000), max_size=4).map(tuple))
+def test_an_origin_keeps_coordinates_bytes_and_times(origin, sub):
+    assert unpack_place(pack_place(origin, sub)) == (origin, sub)
+
+
+def test_many_rows_become_several_batches_of_the_schema():
+    row = EnvelopeRow(SINK, 0, "t", -1, b"k", None, 5)
+    batches = list(batches_of([row] * (2 * BATCH + 1)))
+    assert [batch.num_rows for batch in batches] == [BATCH, BATCH, 1]
+    assert all(batch.schema == SCHEMA for batch in batches)
+    assert list(batches_of([])) == []
+
+
+def test_another_shape_is_refused():
+    with pytest.raises(TypeError, match="not an envelope"):
+        rows_of(pa.RecordBatch.from_pydict({"kind": [RECORD]}))
