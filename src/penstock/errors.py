@@ -6,7 +6,8 @@
     ├── TopologyError            change the program: it was refused when it was built
     │   └── OptionError              an option that a method does not have (a TypeError, too)
     ├── ConfigError              change the configuration: unknown name or bad value
-    ├── StoreError               ask for another store, or at another time (unknown, closed, wrong verb)
+    ├── StoreError               ask for another store, or at another time (unknown, closed)
+    │   └── VerbError                a verb that the store does not have (an AttributeError, too)
     └── StreamsError             look at the data or at your function: a record could not be handled
         ├── DeserializationError     bytes of a source record that its serde refused
         ├── TimestampError           a source record without a usable timestamp
@@ -43,6 +44,41 @@ class ConfigError(PenstockError):
 
 class StoreError(PenstockError):
     """A store does not exist, is closed, or does not have that verb."""
+
+
+class VerbError(StoreError, AttributeError):
+    """A store was asked for a verb that it does not have, or not here."""
+
+
+class BrokerError(PenstockError):
+    """Kafka did not do what was asked; ``code`` is its own name of the reason.
+
+    What a program may do about it: ``retriable``: the same call again; ``abortable``: abort the transaction, then do its
+    work again; ``fatal``: nothing with this client any more.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        retriable: bool = False,
+        abortable: bool = False,
+        fatal: bool = False,
+    ) -> None:
+        self.code = code
+        self.retriable = retriable
+        self.abortable = abortable
+        self.fatal = fatal
+        super().__init__(message)
+
+
+class TopicError(BrokerError):
+    """A topic is missing, or has other partitions or settings than it must have."""
+
+
+class FencedError(BrokerError):
+    """Another instance with the same application id has taken over; this one may not write any more."""
 
 
 class StreamsError(PenstockError):

@@ -6,7 +6,7 @@ only where user code asks for one (the Processor API, the test driver's output).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from penstock.errors import TopologyError
@@ -16,6 +16,25 @@ V = TypeVar("V")
 
 #: Kafka headers: an ordered, immutable sequence of (name, bytes or None); names may repeat.
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+def as_headers(given: Any) -> Headers:
+    """Return headers as a tuple of (name, bytes or None), checked; a mapping will do.
+
+    >>> as_headers({"trace": b"7"}), as_headers([("a", None)])
+    ((('trace', b'7'),), (('a', None),))
+    """
+    headers: Headers = tuple(given.items() if isinstance(given, Mapping) else given)
+    for header in headers:
+        if not (isinstance(header, tuple) and len(header) == 2 and isinstance(header[0], str)):
+            raise TopologyError(
+                f"headers are pairs of a name and bytes, such as ('trace', b'7'), but one is {header!r}"
+            )
+        if header[1] is not None and not isinstance(header[1], bytes):
+            raise TopologyError(
+                f"the value of a header is bytes or None, but {header[0]!r} has {header[1]!r}: encode it"
+            )
+    return headers
 
 
 class Record(Generic[K, V]):
@@ -43,7 +62,7 @@ class Record(Generic[K, V]):
         set_(self, "key", key)
         set_(self, "value", value)
         set_(self, "timestamp", timestamp)
-        set_(self, "headers", tuple(headers))
+        set_(self, "headers", headers if type(headers) is tuple else as_headers(headers))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Record is immutable; use record.with_{name}(...) to make a changed copy")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import penstock.testing
-from penstock import Record, Serdes, Stores, StreamsBuilder, TimeWindows
+from penstock import Record, Serdes, Stores, StreamsBuilder, TimeWindows, Windowed
 from penstock.testing import TopologyTestDriver
 
 
@@ -219,3 +219,48 @@ def test_state_is_kept_in_a_folder_until_the_driver_is_closed(tmp_path):
             assert out(driver).read_values() == [1, 2]
             assert list(tmp_path.iterdir()) != []
         assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_topic_is_read_with_the_serdes_it_is_written_with():
+    builder = StreamsBuilder()
+    counts = builder.stream("in").group_by_key().windowed_by(TimeWindows(10)).count()
+    counts.to_stream().to("windows")
+    counts.to_stream(key=lambda w, v: w.key).to(lambda key, value, context: f"of-{key}")
+    with TopologyTestDriver(builder) as driver:
+        driver.input_topic("in").pipe("a", 1, timestamp=12)
+        assert driver.output_topic("windows").read() == Record(Windowed("a", 10, 20), 1, 12)
+        assert driver.output_topic("of-a").read() == Record("a", 1, 12)
+
+
+def test_reading_with_the_wrong_serde_says_what_to_do():
+    with TopologyTestDriver(counting()) as driver:
+        driver.input_topic("in").pipe("a", 1)
+        with pytest.raises(Exception, match=r"(?s)out.*Serdes\.json.*value="):
+            driver.output_topic("out", value=Serdes.json).read()
+
+
+def test_headers_are_pairs_or_a_mapping_of_bytes():
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    with TopologyTestDriver(builder) as driver:
+        driver.input_topic("in").pipe("a", 1, headers={"h": b"x"})
+        assert driver.output_topic("out").read().headers == (("h", b"x"),)
+        with pytest.raises(Exception, match="bytes"):
+            driver.input_topic("in").pipe("a", 1, headers=[("h", "x")])
+        with pytest.raises(Exception, match="pairs"):
+            driver.input_topic("in").pipe("a", 1, headers=["h"])
+
+
+def test_lanes_may_come_with_the_configuration():
+    with TopologyTestDriver(counting(), config={"lanes": 3}) as driver:
+        driver.input_topic("in").pipe_all([("a", 1), ("b", 1), ("a", 1)], start=0, step=1)
+        assert driver.store("counts").get("a") == 2
+
+
+def test_a_store_says_which_verbs_it_has():
+    builder = StreamsBuilder()
+    builder.stream("in").group_by_key().windowed_by(TimeWindows(10)).count(store="w")
+    with TopologyTestDriver(builder) as driver:
+        assert not hasattr(driver.store("w"), "get")
+        with pytest.raises(Exception, match=r"window store.*fetch"):
+            driver.store("w").get("a")

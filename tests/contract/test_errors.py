@@ -66,16 +66,20 @@ def test_dead_letters_have_the_raw_record_and_say_why(place):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_function_decides(place):
-    asked = []
-
-    def decide(*args):
-        asked.append(args)
-        return "skip"
-
-    with TopologyTestDriver(build(), config={place: decide}) as driver:
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda error: "skip",
+        lambda error, record: "skip",
+        lambda context, record, exception: "skip" if isinstance(exception, Exception) else "fail",
+        lambda *anything: "skip",
+    ],
+    ids=["error", "error and record", "as in Kafka", "anything"],
+)
+def test_a_function_decides(place, policy):
+    with TopologyTestDriver(build(), config={place: policy}) as driver:
         pipe(driver, place)
-        assert len(asked) == 1
+        assert driver.metrics()["dropped_records"] == 1
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -19,6 +19,7 @@ from penstock.config import POLICIES
 from penstock.errors import ConfigError, ProcessingError, StreamsError, describe_function
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
+from penstock.topology.functions import takes
 
 HEADER_PREFIX = "__streams.errors."
 
@@ -85,12 +86,17 @@ def error_headers(headers: Headers, origin: Origin, error: BaseException) -> Hea
 def decide(policy: Any, error: StreamsError, record: Any) -> str:
     """Ask a policy what to do about an error: ``fail``, ``skip`` or ``dead_letter``.
 
-    A callable takes ``(error)`` or ``(origin, record, exception)``; ``error.__cause__`` is the user's exception.
+    A callable takes ``(error)``, ``(error, record)``, or Kafka's ``(origin, record, exception)``; ``error.__cause__`` is the
+    user's exception.
     """
     if isinstance(policy, str):
         return policy
-    arity = getattr(getattr(policy, "__code__", None), "co_argcount", 1) - (1 if hasattr(policy, "__self__") else 0)
-    answer = policy(error.origin, record, error.__cause__ or error) if arity == 3 else policy(error)
+    if takes(policy, 1):
+        answer = policy(error)
+    elif takes(policy, 2):
+        answer = policy(error, record)
+    else:
+        answer = policy(error.origin, record, error.__cause__ or error)
     if answer not in POLICIES:
         raise ConfigError(
             f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(POLICIES)}"

@@ -15,11 +15,12 @@ from penstock.lane.task import Task
 from penstock.plan.levels import find_levels
 from penstock.processor.punctuation import PunctuationType
 from penstock.record import NO_ORIGIN, Headers, Origin
+from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
 from penstock.state.spec import StoreKind
-from penstock.topology.node import SourceNode
+from penstock.topology.node import SinkNode, SourceNode
 from penstock.topology.topology import Topology
 
 
@@ -109,6 +110,16 @@ class Lanes:
         """Return how many partitions a topic has; a repartition topic (by its plain name) may ask for its own number."""
         internal = self.topology.internal_topics.get(topic)
         return self._partitions if internal is None or internal.partitions is None else internal.partitions
+
+    def serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Return the serdes a topic is written with, if its sinks agree, else string and JSON.
+
+        A topic that no sink names is written by those that name theirs record by record.
+        """
+        sinks = [node for node in self.topology.nodes.values() if isinstance(node, SinkNode) and not node.internal]
+        written = [sink for sink in sinks if sink.topic == topic] or [sink for sink in sinks if sink.topic is None]
+        serdes = {(sink.key, sink.value) for sink in written}
+        return serdes.pop() if len(serdes) == 1 else (Serdes.string, Serdes.json)
 
     # reading
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NoReturn
 
-from penstock.errors import SerializationError, StoreError
+from penstock.errors import SerializationError, StoreError, VerbError, nearest
 from penstock.serde import Serde
 from penstock.state.base import Store, StoreContext
 from penstock.state.spec import StoreSpec
@@ -34,6 +34,24 @@ class Rows(Iterator[tuple[Any, Any]]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+#: verbs that change a store: those of its users, then those of its task
+WRITING = frozenset(
+    {"put", "put_all", "put_if_absent", "delete", "remove", "compute", "merge"}
+    | {"write", "add", "flush", "seal", "apply", "replay"}
+)
+
+
+def no_verb(spec: StoreSpec, verb: str, verbs: Iterable[str]) -> VerbError:
+    """Say that a view of a store does not have a verb, and what it has."""
+    if verb in WRITING:
+        return VerbError(f"store {spec.name!r} is read-only here: it has no {verb!r}")
+    known = sorted(verbs)
+    hint = nearest(verb, known)
+    return VerbError(
+        f"store {spec.name!r} is a {spec.kind.value} store: it has no {verb!r}{hint}; it has {', '.join(known)}"
+    )
 
 
 class KeyValueVerbs(Store):

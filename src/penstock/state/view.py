@@ -10,7 +10,7 @@ from penstock.record import ValueAndTimestamp, VersionedRecord
 from penstock.serde import Serde
 from penstock.state.base import Store
 from penstock.state.spec import StoreKind
-from penstock.state.verbs import KeyValueVerbs, Rows
+from penstock.state.verbs import KeyValueVerbs, Rows, no_verb
 from penstock.state.versioned import VersionedStore
 
 
@@ -26,7 +26,7 @@ class ReadOnlyView:
     (3, ValueAndTimestamp(value=3, timestamp=100), [('pear', 3)])
     >>> view.put("pear", 4)
     Traceback (most recent call last):
-    penstock.errors.StoreError: store 'counts' is read-only here: it has no 'put'
+    penstock.errors.VerbError: store 'counts' is read-only here: it has no 'put'
     """
 
     def __init__(self, store: Any) -> None:
@@ -74,7 +74,9 @@ class ReadOnlyView:
         return entries
 
     def __getattr__(self, verb: str) -> NoReturn:
-        raise _refusal(self, verb)
+        if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
+            raise AttributeError(verb)
+        raise no_verb(self._store.spec, verb, (name for name in vars(type(self)) if not name.startswith("_")))
 
 
 class ReadOnlyVersionedView:
@@ -95,7 +97,9 @@ class ReadOnlyVersionedView:
         return self._store.history(key, since, until, reverse)
 
     def __getattr__(self, verb: str) -> NoReturn:
-        raise _refusal(self, verb)
+        if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
+            raise AttributeError(verb)
+        raise no_verb(self._store.spec, verb, (name for name in vars(type(self)) if not name.startswith("_")))
 
 
 def read_only(store: Store) -> Any:
@@ -119,9 +123,3 @@ def read_only(store: Store) -> Any:
 
 def _plain(rows: Rows) -> Rows:
     return Rows((key, value[0] if isinstance(value, ValueAndTimestamp) else value) for key, value in rows)
-
-
-def _refusal(view: ReadOnlyView | ReadOnlyVersionedView, verb: str) -> Exception:
-    if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
-        return AttributeError(verb)
-    return StoreError(f"store {view.name!r} is read-only here: it has no {verb!r}")

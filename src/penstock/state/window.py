@@ -21,6 +21,7 @@ from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
+from penstock.state.verbs import no_verb
 
 
 class WindowStore(SegmentedStore):
@@ -124,7 +125,7 @@ class WindowStore(SegmentedStore):
         rows, context = self._rows, self._context
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, put = self._refuse_key, self._refuse_value, rows.put
-        log_only, reached = self._log_only, rows.times.get
+        log_only, reached, in_memory = self._log_only, rows.times.get, not self.spec.persistent
 
         def add(key: Any, value: Any, start: int, headers: Headers = ()) -> None:
             if key is None:
@@ -135,7 +136,9 @@ class WindowStore(SegmentedStore):
                 refuse_key(key, error)
             origin = context.origin
             sequence = rows.sequence = (rows.sequence + 1) & MAX_SEQUENCE
-            if value is None:  # there is no one row to delete
+            if value is None:  # there is no one row to delete; a store in memory takes in the time, as in Kafka
+                if in_memory:
+                    rows.observe(start, origin.partition_index)
                 return log_only(raw_key, start, None, headers)
             try:
                 raw = serialize(value)
@@ -268,7 +271,7 @@ class ReadOnlyWindowView:
     >>> view = ReadOnlyWindowView(standalone(Stores.window("visits", retention=60_000, size=10_000)))
     >>> view.put("ann", 1, 0)
     Traceback (most recent call last):
-    penstock.errors.StoreError: store 'visits' is read-only here: it has no 'put'
+    penstock.errors.VerbError: store 'visits' is read-only here: it has no 'put'
     """
 
     _VERBS = frozenset(
@@ -283,7 +286,7 @@ class ReadOnlyWindowView:
             return _plain(getattr(self._store, verb))
         if verb.startswith("__"):
             raise AttributeError(verb)
-        raise StoreError(f"store {self._store.name!r} is read-only here: it has no {verb!r}")
+        raise no_verb(self._store.spec, verb, self._VERBS)
 
 
 def _plain(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -62,6 +62,8 @@ class TopologyTestDriver:
     ) -> None:
         topology = _built(topology_or_builder)
         self._config = settings.load(config, environ={})
+        if lanes == 1 and config and config.get("lanes") is not None:
+            lanes = self._config["lanes"]
         self._states: list[ShardState] = []
         self._closed = False
         self._clock = MockClock(start)
@@ -101,10 +103,13 @@ class TopologyTestDriver:
         self._lanes.check_topic(name)
         return InputTopic(name, key, value, self.pipe_raw, self._clock.now_ms)
 
-    def output_topic(
-        self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json
-    ) -> OutputTopic:
-        """Return a handle that reads what was written to a topic."""
+    def output_topic(self, name: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None) -> OutputTopic:
+        """Return a handle that reads what was written to a topic.
+
+        Serdes not given are those of the sink that writes the topic, if there is one such, else string and JSON.
+        """
+        sink_key, sink_value = self._lanes.serdes_of(name)
+        key, value = key or sink_key, value or sink_value
         return OutputTopic(name, key, value, lambda topic: self._output.get(topic, []), self._read)
 
     def topics(self) -> set[str]:

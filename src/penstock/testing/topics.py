@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.durations import millis
-from penstock.record import Headers, Record
+from penstock.errors import DeserializationError
+from penstock.record import Headers, Record, as_headers
 from penstock.serde import Serde
 from penstock.strict import strict_options
 
@@ -39,14 +40,14 @@ class InputTopic:
         key: Any,
         value: Any,
         timestamp: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
         partition: int = 0,
     ) -> None:
         """Send one record."""
         key_bytes = None if key is None else self._key.serialize(key)
         value_bytes = None if value is None else self._value.serialize(value)
         at = self._now() if timestamp is None else timestamp
-        self._pipe(self.name, partition, key_bytes, value_bytes, at, tuple(headers))
+        self._pipe(self.name, partition, key_bytes, value_bytes, at, as_headers(headers))
 
     def pipe_all(
         self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: Any = 0, partition: int = 0
@@ -86,9 +87,18 @@ class OutputTopic:
             return None
         produced = records[position]
         self._positions[self.name] = position + 1
-        key = None if produced.key is None else self._key.deserialize(produced.key)
-        value = None if produced.value is None else self._value.deserialize(produced.value)
+        key = self._decoded("key", self._key, produced.key)
+        value = self._decoded("value", self._value, produced.value)
         return Record(key, value, produced.timestamp, produced.headers)
+
+    def _decoded(self, part: str, serde: Serde[Any], raw: bytes | None) -> Any:
+        try:
+            return None if raw is None else serde.deserialize(raw)
+        except Exception as error:
+            raise DeserializationError(
+                f"output_topic({self.name!r}) reads the {part} with {serde!r}, which refused {raw!r}: {error}\n"
+                f"  remedy:   give it the serde that the topic is written with: output_topic({self.name!r}, {part}=...)"
+            ) from error
 
     def read_all(self) -> list[Record[Any, Any]]:
         """Return all records not read yet."""

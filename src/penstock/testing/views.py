@@ -12,7 +12,6 @@ from penstock.state.shards import shard_of
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.view import read_only
 
-
 _BACKWARDS = ("reverse_", "backward_")
 
 
