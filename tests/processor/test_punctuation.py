@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import TopologyError
-from penstock.processor.punctuation import PunctuationQueue, PunctuationType
+from penstock.processor.punctuation import ONCE, PunctuationQueue, PunctuationType
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME
 
@@ -116,3 +116,43 @@ def test_due_is_the_next_time_or_none() -> None:
 def test_a_schedule_must_make_sense(every: int, start: int | None) -> None:
     with pytest.raises(TopologyError):
         PunctuationQueue(WALL).schedule("n", every, ignore, start, 0)
+
+
+def test_a_resumed_queue_goes_on_where_the_other_stood() -> None:
+    queue, again = PunctuationQueue(WALL), PunctuationQueue(WALL)
+    for each in queue, again:
+        each.schedule("a", 10, ignore, None, 0)
+        each.schedule("b", 10, ignore, None, 0)
+        each.schedule("a", 7, ignore, None, 0)
+    fired(queue, 13)
+    again.resume(queue.snapshot())
+    assert queue.snapshot()["due"] == [["a", 1, 14], ["a", 0, 20], ["b", 0, 20]]
+    assert fired(again, 14, 20, 21) == fired(queue, 14, 20, 21) == [("a", 14), ("a", 20), ("b", 20), ("a", 21)]
+
+
+def test_what_was_cancelled_stays_cancelled_and_what_is_new_is_kept() -> None:
+    queue, again = PunctuationQueue(STREAM), PunctuationQueue(STREAM)
+    queue.schedule("a", 10, ignore, None, -1)
+    queue.schedule("a", 10, ignore, None, -1).cancel()
+    handles = [again.schedule("a", 10, ignore, None, -1) for _ in range(3)]
+    again.schedule("new", 10, ignore, None, -1)
+    again.resume(queue.snapshot())
+    assert [handle.cancelled for handle in handles] == [False, True, False]
+    assert fired(again, 5) == [("a", 5), ("a", 5), ("new", 5)]
+
+
+def test_what_no_node_schedules_anew_is_gone() -> None:
+    queue, again = PunctuationQueue(STREAM), PunctuationQueue(STREAM)
+    queue.schedule("a", 10, ignore, None, -1)
+    again.resume(queue.snapshot())
+    assert again.due is None
+
+
+def test_the_alarm_of_a_timer_is_not_part_of_a_snapshot_and_survives_resuming() -> None:
+    queue, again = PunctuationQueue(STREAM), PunctuationQueue(STREAM)
+    for each in queue, again:
+        each.schedule("a", ONCE, ignore, 30, -1)
+        each.schedule("a", 10, ignore, None, -1)
+    assert queue.snapshot() == {"scheduled": {"a": 1}, "due": [["a", 0, 0]]}
+    again.resume(queue.snapshot())
+    assert [due for due, _, _ in sorted(again.waiting, key=lambda entry: entry[:2])] == [0, 30]

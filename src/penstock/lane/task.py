@@ -174,6 +174,40 @@ class Task:
         for name, writes in sealed.items():
             self.stores[name].apply(writes)
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return what the changelogs do not tell of this task at a barrier: all that a new task needs besides its stores' rows.
+
+        Plain data (text, whole numbers, lists): it goes into the epoch's record.
+
+        ::
+
+            stream_time   the greatest timestamp taken out for processing
+            clocks        clock → [partition index, greatest timestamp]…
+            punctuations  kind → how many each node has scheduled, when the next ones are due
+            stores        store → times, sequence numbers, marks (``Store.snapshot``)
+        """
+        kept = {name: store.snapshot() for name, store in self.stores.items()}
+        return {
+            "stream_time": self.stream_time,
+            "clocks": {name: [list(pair) for pair in clock.times.items()] for name, clock in self.clocks.items()},
+            "punctuations": {kind.value: queue.snapshot() for kind, queue in self._punctuation.items()},
+            "stores": {name: numbers for name, numbers in kept.items() if numbers},
+        }
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on where the task stood that gave the snapshot; to be called before the first record.
+
+        Clocks and stores that are new since then begin as they would without it; what is no longer there is ignored.
+        """
+        self.stream_time = snapshot["stream_time"]
+        for name, clock in self.clocks.items():
+            clock.set((index, time) for index, time in snapshot["clocks"].get(name, ()))
+        for kind, queue in self._punctuation.items():
+            queue.resume(snapshot["punctuations"][kind.value])
+        for name, numbers in snapshot["stores"].items():
+            if name in self.stores:
+                self.stores[name].resume(numbers)
+
     def close(self) -> None:
         """Close the user's processors, last opened first."""
         for f in reversed(self.close_calls):

@@ -36,14 +36,13 @@ def closing(store: Any, scan: Scan, forward: Forward, *, step: int = 1) -> Close
     Call it before the record's own update: the update can move the store's time, and windows that are past the store's
     retention by then could no longer be read. (A window that takes the record is not closed, so the order is not seen.)
     """
-    emitted: int = store.emitted
 
     def close(last: int, headers: Headers) -> None:
-        nonlocal emitted
+        emitted: int = store.emitted
         if last // step <= emitted // step:
             return
         for window, result, timestamp in scan(emitted + 1, last):
             forward(window, Change(result, None), timestamp, headers)
-        store.emitted = emitted = last
+        store.emitted = last
 
     return close

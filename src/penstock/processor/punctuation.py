@@ -9,7 +9,7 @@ Kafka Streams' rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from heapq import heappop, heappush
 from itertools import count
@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 
 from penstock.errors import TopologyError
 
+#: ``every`` of a punctuation that is due once
+ONCE = 1 << 60
 #: what is called when a punctuation is due: (timestamp now)
 Punctuator: TypeAlias = Callable[[int], Any]
 
@@ -37,10 +39,12 @@ class Cancellable:
     True
     """
 
-    __slots__ = ("cancelled", "every", "f", "node")
+    __slots__ = ("cancelled", "every", "f", "node", "number")
 
-    def __init__(self, node: str, every: int, f: Punctuator) -> None:
+    def __init__(self, node: str, number: int, every: int, f: Punctuator) -> None:
         self.node = node
+        #: among those that its node has scheduled
+        self.number = number
         self.every = every
         self.f = f
         self.cancelled = False
@@ -63,12 +67,13 @@ class PunctuationQueue:
     (True, 140)
     """
 
-    __slots__ = ("_kind", "_number", "_queue")
+    __slots__ = ("_kind", "_number", "_queue", "_scheduled")
 
     def __init__(self, kind: PunctuationType) -> None:
         self._kind = kind
         self._queue: list[tuple[int, int, Cancellable]] = []
         self._number = count().__next__
+        self._scheduled: dict[str, int] = {}
 
     def schedule(self, node: str, every: int, f: Punctuator, start: int | None, now: int) -> Cancellable:
         """Call ``f`` every so many milliseconds; ``start`` anchors the times at which it is due."""
@@ -76,7 +81,10 @@ class PunctuationQueue:
             raise TopologyError(f"a punctuation must be at least 1 ms apart, but every is {every}")
         if start is not None and start < 0:
             raise TopologyError(f"the start of a punctuation must not be before the epoch, but is {start}")
-        punctuation = Cancellable(node, every, f)
+        number = self._scheduled.get(node, 0)
+        if every != ONCE:
+            self._scheduled[node] = number + 1
+        punctuation = Cancellable(node, number, every, f)
         if start is not None:
             due = start if start >= now else following(start, every, now)
         elif self._kind is PunctuationType.STREAM_TIME:
@@ -112,6 +120,28 @@ class PunctuationQueue:
         while queue and queue[0][2].cancelled:
             heappop(queue)
         return queue[0][0] if queue else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return, of the punctuations that repeat, how many each node has scheduled and [node, number, due] of the next ones."""
+        waiting = [(due, p) for due, _, p in sorted(self._queue, key=lambda entry: entry[:2])]
+        due = [[p.node, p.number, due] for due, p in waiting if not p.cancelled and p.every != ONCE]
+        return {"scheduled": dict(self._scheduled), "due": due}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Give the punctuations that the nodes have scheduled anew the times at which those of the snapshot were due.
+
+        One that was scheduled then and is not due any more was cancelled. One that was scheduled later than ``init`` is gone
+        until its node schedules it again: its function is not data.
+        """
+        waiting = sorted(self._queue, key=lambda entry: entry[:2])
+        anew = {(p.node, p.number): p for _, _, p in waiting if p.every != ONCE}
+        known = [(due, anew.pop((node, number))) for node, number, due in snapshot["due"] if (node, number) in anew]
+        for punctuation in anew.values():
+            punctuation.cancelled = punctuation.number < snapshot["scheduled"].get(punctuation.node, 0)
+        others = [(due, p) for due, _, p in waiting if p.every == ONCE or (p.node, p.number) in anew]
+        self._queue.clear()
+        for due, punctuation in known + others:
+            self._push(due, punctuation)
 
     def _push(self, due: int, punctuation: Cancellable) -> None:
         heappush(self._queue, (due, self._number(), punctuation))

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.errors import TopologyError
-from penstock.processor.punctuation import PunctuationType
+from penstock.processor.punctuation import ONCE, PunctuationType
 from penstock.state.spec import StoreKind
 from penstock.state.timers import Domain, TimerStore
 
-#: an alarm rings once: its next time is never reached
-NEVER = 1 << 60
+#: where no timer is set
+_NEVER = 1 << 60
 #: the timer store's word for each kind of time
 DOMAINS: dict[PunctuationType, Domain] = {
     PunctuationType.STREAM_TIME: "event",
@@ -71,7 +71,7 @@ class Alarm:
         self._kind = kind
         self._domain = DOMAINS[kind]
         self._fire = fire
-        self._at = NEVER
+        self._at = _NEVER
         self._punctuation: Any = None
         self.set()
 
@@ -83,13 +83,13 @@ class Alarm:
         self.cancel()
         self._at = earliest
         now = self._host.stream_time if self._kind is PunctuationType.STREAM_TIME else self._host.now_ms()
-        self._punctuation = self._host.schedule(NEVER, self._kind, self._ring, max(self._at, now))
+        self._punctuation = self._host.schedule(ONCE, self._kind, self._ring, max(self._at, now))
 
     def cancel(self) -> None:
         """Do not ring."""
         if self._punctuation is not None:
             self._punctuation.cancel()
-        self._punctuation, self._at = None, NEVER
+        self._punctuation, self._at = None, _NEVER
 
     def _ring(self, now: int) -> None:
         """Fire all that is due, also what is registered meanwhile; then wait for the next."""

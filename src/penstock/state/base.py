@@ -13,7 +13,7 @@ Invariant: the base map is touched by ``apply`` alone, so an aborted epoch has n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -145,6 +145,13 @@ class Store(ABC):
         answer says whether anything was. While it runs, ``context.origin`` is that of the row's last writer.
         """
         return False
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what the changelog does not tell of the store at a barrier, as plain data (text, numbers, lists)."""
+        return {}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:  # noqa: B027 - most stores are told everything by their changelog
+        """Take in what ``snapshot`` returned at the barrier that this store was brought up to."""
 
     @abstractmethod
     def seal(self) -> Sealed:

@@ -9,6 +9,7 @@ A difference from Kafka Streams: a record that is buffered and released within o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from penstock.record import NO_ORIGIN, Headers, Origin
@@ -117,6 +118,14 @@ class JoinBufferStore(Store):
             origin = NO_ORIGIN
         key = self._key.deserialize(parse_grace_key(raw_key)[0])
         return Released(origin, key, self._value.deserialize(value), timestamp, headers)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the number of the last record put; the changelog knows only those that still wait."""
+        return {"sequence": self._sequence}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Take in what ``snapshot`` returned."""
+        self._sequence = snapshot["sequence"]
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""

@@ -15,7 +15,7 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.serde import Serde
@@ -198,6 +198,14 @@ class OuterJoinStore(Store):
 
     def _put(self, raw_key: bytes, raw: bytes | None, timestamp: int) -> None:
         self._rows.dirty[raw_key] = (raw, timestamp, (), self._context.origin, 0)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the time from which on it is worth looking for closed rows."""
+        return {"least": self.least}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Take in what ``snapshot`` returned."""
+        self.least = snapshot["least"]
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""

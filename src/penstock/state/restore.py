@@ -74,6 +74,8 @@ def restore_row(spec: StoreSpec, key: bytes, value: bytes | None, timestamp: int
             from penstock.state import join_buffer
 
             return join_buffer.restore_rows(spec, key, value)
+        case StoreKind.BUFFER:  # base rows are the changelog rows
+            return [(spec.name, key, value)]
         case _:
             raise NotImplementedError(f"a {spec.kind.value} store is not restored row by row")
 

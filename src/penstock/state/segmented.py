@@ -15,14 +15,16 @@ partition (``partition_times``):
 - in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads
   end at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
 - in an in-memory store both end at exactly the retention;
-- a cached store reads on to the end of its oldest segment: what is past the retention is still in Kafka's cache, and
-  the operators count on it (a session is open for one millisecond longer than a store must keep it).
+- a cached window store reads on to the end of its oldest segment, a cached session store to the end of the oldest segment
+  of *twice* the retention: what is past the retention is still in Kafka's cache, and the operators count on it. A store
+  of sessions is kept for gap + grace, but a record that is late by the whole grace and the gap still belongs to a session
+  that ended another gap earlier.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from penstock.record import Headers
@@ -64,6 +66,7 @@ class Segmented:
         self.times = self._time.times
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
         self._reads_on = bool(spec.cached) and spec.persistent and not spec.retain_duplicates
+        self._kept_for = self.retention * (2 if self._reads_on and spec.kind is StoreKind.SESSION else 1)
         self.segments = Segments(spec, state, positions)
         self.interval = self.segments.interval
         self._read_numbers()
@@ -85,8 +88,10 @@ class Segmented:
         end = time - self.retention
         #: puts are taken from here on
         self.oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
+        #: rows are in the base from here on
+        self.kept = max(0, (time - self._kept_for) // self.interval * self.interval) if self._reads_on else self.oldest
         #: reads see rows from here on
-        self.bound = min(self.oldest, end + self._slack) if self._reads_on else end + self._slack
+        self.bound = min(self.kept, end + self._slack) if self._reads_on else end + self._slack
 
     # ---- one row
 
@@ -283,6 +288,17 @@ class Segmented:
 
     # ---- the barrier
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return time by partition, the last sequence number and how far windows were emitted on close."""
+        times = [[index, time] for index, time in self.times.items()]
+        return {"times": times, "sequence": self.sequence, "emitted": self.emitted}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Take in what ``snapshot`` returned."""
+        self._time.set((index, time) for index, time in snapshot["times"])
+        self._reach(self._time.now)
+        self.sequence, self.emitted = snapshot["sequence"], snapshot["emitted"]
+
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
         sealed, layer = Sealed(), self.dirty
@@ -294,8 +310,8 @@ class Segmented:
             positions.remove(position)
             del entries[position]
         self._write_rows(sealed, layer, logged)
-        oldest = self.oldest // self.interval
-        for number in [n for n in self.segments.live if n < oldest]:
+        kept = self.kept // self.interval
+        for number in [n for n in self.segments.live if n < kept]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
         sealed.writes.append((OBSERVED, numbers[0]))
         if self.spec.retain_duplicates:
@@ -309,7 +325,7 @@ class Segmented:
 
     def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> None:
         suffix, time_of, interval = self.positions.suffix, self.positions.time, self.interval
-        oldest, stamped, by_time = self.oldest // interval, self.stamped, self.positions.by_time
+        kept, stamped, by_time = self.kept // interval, self.stamped, self.positions.by_time
         changelog = sealed.changelog
         if logged:
             changelog += self.only_logged
@@ -317,14 +333,14 @@ class Segmented:
         for key, (positions, entries) in layer.keys.items():
             for position in positions:
                 number = time_of(position) // interval
-                if number < oldest:  # its segment expired after it was written
+                if number < kept:  # its segment expired after it was written
                     continue
                 value, timestamp, headers, _, _ = entries[position]
                 row = key + suffix(position)
                 if logged:
                     changelog.append((row, value, timestamp, headers if self.spec.log_headers else ()))
-                kept = pack_time(timestamp) + value if stamped and value is not None else value
-                sealed.side.setdefault(self.segments.name(number), []).append((row, kept))
+                raw = pack_time(timestamp) + value if stamped and value is not None else value
+                sealed.side.setdefault(self.segments.name(number), []).append((row, raw))
                 if self.spec.time_ordered:
                     there = None if value is None else b""
                     sealed.side.setdefault(self.segments.time_name(number), []).append((by_time(key, position), there))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, NoReturn
 
@@ -143,6 +143,14 @@ class SegmentedStore(Store):
             return entry[0]
         row = self._rows.before(key, position) if stored else None
         return None if row is None else row[0]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the store's times, sequence number and mark of emission."""
+        return self._rows.snapshot()
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Take in what ``snapshot`` returned."""
+        self._rows.resume(snapshot)
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows."""

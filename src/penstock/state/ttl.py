@@ -79,7 +79,7 @@ class StoreTime:
 class Expiry:
     """Which rows of a store have ended, and the index that finds them."""
 
-    __slots__ = ("_context", "_index", "_index_name", "_rows", "_stale", "_time", "_ttl")
+    __slots__ = ("_context", "_index", "_index_name", "_rows", "_stale", "_ttl", "time")
 
     def __init__(self, state: ShardState, store: str, ttl: int, rows: WriteBack, context: StoreContext) -> None:
         self._ttl = ttl
@@ -87,20 +87,20 @@ class Expiry:
         self._context = context
         self._index_name = index_name(store)
         self._index = state.map(self._index_name)
-        self._time = StoreTime(state, store)
+        self.time = StoreTime(state, store)
         self._stale: list[bytes] = []
 
     def observe(self, timestamp: int) -> int:
         """Take note of a row being written; return its timestamp, the store's time for a row that has none."""
         if timestamp < 0:
-            return max(self._time.observed, 0)
-        self._time.advance(timestamp)
+            return max(self.time.observed, 0)
+        self.time.advance(timestamp)
         return timestamp
 
     def horizon(self) -> int:
         """Return the timestamp up to which rows are expired, now."""
-        self._time.advance(self._context.origin.floor)
-        return self._time.observed - self._ttl
+        self.time.advance(self._context.origin.floor)
+        return self.time.observed - self._ttl
 
     def end_of(self, row: Row) -> int:
         """Return the time at which the row ends."""
@@ -136,7 +136,7 @@ class Expiry:
                 index.append((index_key(old.timestamp, key), None))
             if entry[0] is not None:
                 index.append((index_key(entry[1], key), b""))
-        side = self._time.unsaved()
+        side = self.time.unsaved()
         if index:
             side[self._index_name] = index
         return side

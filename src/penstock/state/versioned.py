@@ -26,7 +26,7 @@ Rules, by the store's time (the greatest timestamp ever put):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
@@ -144,6 +144,14 @@ class VersionedStore(Store):
         return iter(found[::-1] if reverse else found)
 
     # ---- the barrier
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the store's time."""
+        return {"time": self._time.observed}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Take in what ``snapshot`` returned."""
+        self._time.advance(snapshot["time"])
 
     def seal(self) -> Sealed:
         """Hand out the epoch's versions, and delete those whose segment has expired."""
