@@ -10,6 +10,7 @@ from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.stores import AnyWindows, Materialized, Serdes2, table_store, window_store, windowed_key
 from penstock.dsl.tables import StoredTable
+from penstock.dsl.types import R
 from penstock.dsl.windowed import check_merger, check_windows, closing_grace, window_operator
 from penstock.errors import TopologyError
 from penstock.operators.aggregate import StreamAggregate, TablePassThrough
@@ -60,9 +61,9 @@ class CogroupedKStream(Generic[K]):
         result._windows = check_windows(w)
         return result
 
-    def aggregate(self, init: Callable[[], Any], merger: Callable[[K, Any, Any], Any] | None = None, *,
+    def aggregate(self, init: Callable[[], R], merger: Callable[[K, Any, Any], Any] | None = None, *,
                   store: StoreOption = None, name: str | None = None, key: AnySerde = None,
-                  value: AnySerde = None) -> KTable[Any, Any]:  # fmt: skip
+                  value: AnySerde = None) -> KTable[Any, R]:  # fmt: skip
         """Fold the values of all groups per key (and window), from ``init()`` on.
 
         After session windows, ``merger(key, one, other)`` combines two sessions that grow together.

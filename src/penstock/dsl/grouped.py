@@ -10,6 +10,7 @@ from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.graph import Graph, GraphNode
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.stores import AnyWindows, Serdes2, table_store
+from penstock.dsl.types import R
 from penstock.dsl.windowed import WindowedKStream, check_windows
 from penstock.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
 from penstock.serde import Serdes
@@ -63,9 +64,9 @@ class KGroupedStream(Generic[K, V]):
             self._grouped, named, kept, lambda store, old: StreamReduce(store=store, reducer=f, send_old=old)
         )
 
-    def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], Any], *,
+    def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], R], *,
                   store: StoreOption = None, name: str | None = None, key: AnySerde = None,
-                  value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
+                  value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
         """Fold the values per key, from ``init()`` on, with ``f(key, value, aggregate)``."""
         check_function(init, "aggregate")
         check_function(f, "aggregate", "key", "value", "aggregate")

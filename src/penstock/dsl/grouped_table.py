@@ -10,6 +10,7 @@ from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.repartition import SUFFIX, write_repartition
 from penstock.dsl.stores import Materialized, table_store
 from penstock.dsl.tables import StoredTable
+from penstock.dsl.types import R
 from penstock.operators.base import Operator
 from penstock.operators.table import TableAggregate, TableReduce, count_down, count_up, zero
 from penstock.serde import Serdes
@@ -66,9 +67,9 @@ class KGroupedTable(Generic[K, V]):
             lambda old: TableReduce(store=kept.spec.name, adder=adder, subtractor=subtractor, send_old=old),
         )
 
-    def aggregate(self, init: Callable[[], Any], adder: Callable[[K, V, Any], Any],
-                  subtractor: Callable[[K, V, Any], Any], *, store: StoreOption = None, name: str | None = None,
-                  key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
+    def aggregate(self, init: Callable[[], Any], adder: Callable[[K, V, Any], R],
+                  subtractor: Callable[[K, V, Any], R], *, store: StoreOption = None, name: str | None = None,
+                  key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
         """Fold the rows per group: ``adder(key, new, aggregate)``, ``subtractor(key, old, aggregate)``."""
         check_function(init, "aggregate")
         check_function(adder, "aggregate", "key", "value", "aggregate")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from penstock.dsl import foreign_key as foreign_keys
 from penstock.dsl import joins
@@ -13,6 +13,7 @@ from penstock.dsl.options import Suppressed
 from penstock.dsl.stores import Materialized, table_store
 from penstock.dsl.suppress import suppress
 from penstock.dsl.tables import DerivedTable, Table
+from penstock.dsl.types import K2, V2, R
 from penstock.errors import TopologyError
 from penstock.operators.base import Operator
 from penstock.operators.stateless import SelectKey
@@ -100,6 +101,15 @@ class KTable(Generic[K, V]):
         """Keep the rows for which ``p(key, value)`` is false."""
         return self._filter(p, True, store, name, (key, value))
 
+    @overload
+    def map_values(self, f: Callable[[V], V2], *, store: StoreOption = None, name: str | None = None,
+                   key: AnySerde = None, value: AnySerde = None) -> KTable[K, V2]: ...  # fmt: skip
+    @overload
+    def map_values(self, f: Callable[[K, V], V2], *, with_key: Literal[True], store: StoreOption = None,
+                   name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, V2]: ...  # fmt: skip
+    @overload
+    def map_values(self, f: Callable[..., V2], *, with_key: bool, store: StoreOption = None,
+                   name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, V2]: ...  # fmt: skip
     def map_values(self, f: Callable[..., Any], *, with_key: bool = False, store: StoreOption = None,
                    name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
         """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``."""
@@ -138,6 +148,10 @@ class KTable(Generic[K, V]):
         specs += supplied_stores(supplier)
         return self._derived(named, operator, table, kept, (key or self._key, value), names, specs)
 
+    @overload
+    def to_stream(self, key: None = None, *, name: str | None = None) -> KStream[K, V]: ...
+    @overload
+    def to_stream(self, key: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]: ...
     def to_stream(self, key: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> KStream[Any, V]:
         """Read the table's changes as a stream; ``key(key, value)`` gives them a new key."""
         from penstock.dsl.kstream import KStream  # a stream can become a table, so its module imports this one
@@ -155,9 +169,9 @@ class KTable(Generic[K, V]):
         return suppress(self, suppressed, name)
 
     def group_by(
-        self, f: Callable[[K, V], tuple[Any, Any]], *, key: AnySerde = None, value: AnySerde = None,
+        self, f: Callable[[K, V], tuple[K2, V2]], *, key: AnySerde = None, value: AnySerde = None,
         name: str | None = None,
-    ) -> KGroupedTable[Any, Any]:  # fmt: skip
+    ) -> KGroupedTable[K2, V2]:  # fmt: skip
         """Group the rows by ``f(key, value)``, which gives a pair of new key and new value."""
         from penstock.dsl.grouped_table import (
             KGroupedTable,
@@ -172,20 +186,20 @@ class KTable(Generic[K, V]):
 
     # joins
 
-    def join(self, other: KTable[Any, Any], joiner: Callable[[V, Any], Any], *,
+    def join(self, other: KTable[Any, V2], joiner: Callable[[V, V2], R], *,
              foreign_key: Callable[..., Any] | None = None, store: StoreOption = None, name: str | None = None,
-             key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
+             key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
         """Join rows of the same key, or with the row that ``foreign_key(value)`` or ``(key, value)`` names."""
         return self._join("inner", other, joiner, foreign_key, store, name, (key, value))
 
-    def left_join(self, other: KTable[Any, Any], joiner: Callable[[V, Any], Any], *,
+    def left_join(self, other: KTable[Any, V2], joiner: Callable[[V, V2 | None], R], *,
                   foreign_key: Callable[..., Any] | None = None, store: StoreOption = None, name: str | None = None,
-                  key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
+                  key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
         """Join as ``join`` does; a row of this table without a match is joined with None."""
         return self._join("left", other, joiner, foreign_key, store, name, (key, value))
 
-    def outer_join(self, other: KTable[Any, Any], joiner: Callable[[V, Any], Any], *, store: StoreOption = None,
-                   name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
+    def outer_join(self, other: KTable[K, V2], joiner: Callable[[V | None, V2 | None], R], *, store: StoreOption = None,
+                   name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
         """Join rows of the same key; a row of either table without a match is joined with None."""
         return self._join("outer", other, joiner, None, store, name, (key, value))
 

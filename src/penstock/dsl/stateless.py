@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from penstock.dsl.checks import check_mapper
 from penstock.dsl.graph import Graph, GraphNode, one, processor
+from penstock.dsl.types import K2, V2
 from penstock.operators.base import Operator
 from penstock.operators.stateless import (
     Filter,
@@ -66,26 +67,44 @@ class StatelessVerbs(Generic[K, V]):
         check_function(p, "filter_not", "key", "value")
         return self._then(Filter(predicate=p, negate=True), "FILTER", name)
 
-    def select_key(self, f: Callable[[K, V], Any], *, name: str | None = None) -> KStream[Any, V]:
+    def select_key(self, f: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
         """Set a new key, ``f(key, value)``."""
         check_function(f, "select_key", "key", "value")
         return self._then(SelectKey(mapper=f), "KEY-SELECT", name, new_key=True)
 
-    def map(self, f: Callable[[K, V], tuple[Any, Any]], *, name: str | None = None) -> KStream[Any, Any]:
+    def map(self, f: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
         """Turn every record into ``f(key, value)``, a pair of key and value."""
         check_function(f, "map", "key", "value")
         return self._then(Map(mapper=f), "MAP", name, new_key=True, new_value=True)
 
+    @overload
+    def map_values(self, f: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self, f: Callable[[K, V], V2], *, with_key: Literal[True], name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(self, f: Callable[..., V2], *, with_key: bool, name: str | None = None) -> KStream[K, V2]: ...
     def map_values(self, f: Callable[..., Any], *, with_key: bool = False, name: str | None = None) -> KStream[K, Any]:
         """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``."""
         check_mapper(f, "map_values", with_key)
         return self._then(MapValues(mapper=f, with_key=with_key), "MAPVALUES", name, new_value=True)
 
-    def flat_map(self, f: Callable[[K, V], Iterable[tuple[Any, Any]]], *, name: str | None = None) -> KStream[Any, Any]:
+    def flat_map(self, f: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None) -> KStream[K2, V2]:
         """Turn every record into any number of pairs."""
         check_function(f, "flat_map", "key", "value")
         return self._then(FlatMap(mapper=f), "FLATMAP", name, new_key=True, new_value=True)
 
+    @overload
+    def flat_map_values(self, f: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, f: Callable[[K, V], Iterable[V2]], *, with_key: Literal[True], name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, f: Callable[..., Iterable[V2]], *, with_key: bool, name: str | None = None
+    ) -> KStream[K, V2]: ...
     def flat_map_values(
         self, f: Callable[..., Iterable[Any]], *, with_key: bool = False, name: str | None = None
     ) -> KStream[K, Any]:

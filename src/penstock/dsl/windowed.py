@@ -9,6 +9,7 @@ from penstock.dsl.aggregation import GroupedInput, aggregated
 from penstock.dsl.graph import Graph
 from penstock.dsl.ktable import AnySerde, KTable, StoreOption
 from penstock.dsl.stores import AnyWindows, Materialized, window_store, windowed_key
+from penstock.dsl.types import R
 from penstock.errors import TopologyError
 from penstock.operators.base import Operator
 from penstock.operators.emit import EmitStrategy
@@ -73,9 +74,9 @@ class WindowedKStream(Generic[K, V]):
         fold, merge = Reduce(reducer=f), MergeReduced(reducer=f)
         return self._aggregated(kept, name, "KSTREAM-REDUCE-", none_init, fold, merge)
 
-    def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], Any],
+    def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], R],
                   merger: Callable[[K, Any, Any], Any] | None = None, *, store: StoreOption = None,
-                  name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[Windowed, Any]:  # fmt: skip
+                  name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[Windowed, R]:  # fmt: skip
         """Fold the values per key and window with ``f(key, value, aggregate)``.
 
         Session windows also need ``merger(key, one, other)``, which combines two sessions that grow together.
