@@ -6,13 +6,13 @@ from typing import Any
 
 import oracle
 import pytest
-from compare import check
+from compare import check, run_both
 
 from penstock import Serdes, StreamsBuilder
 from penstock.extractors import TimestampExtractor
 from penstock.processor import Processor
 from penstock.state.spec import Stores
-from penstock.windows import JoinWindows, SessionWindows, TimeWindows
+from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
 
 TEXT = {"key": Serdes.string, "value": Serdes.string}
 NUMBERS = {"key": Serdes.int64, "value": Serdes.float64}
@@ -201,8 +201,14 @@ WINDOW_STORES = {
     "longer": (TimeWindows(10, grace=5), Stores.window("kept", retention=1_000_000, size=10)),
     "in memory": (TimeWindows(10), Stores.window("kept", retention=10, size=10, persistent=False)),
     "not logged": (TimeWindows(10), Stores.window("kept", retention=10, size=10, logged=False)),
+    "not cached": (TimeWindows(10, grace=5), Stores.window("kept", retention=1_000_000, size=10, cached=False)),
+    "longer in memory": (TimeWindows(10, grace=5), Stores.window("kept", retention=25, size=10, persistent=False)),
+    "sliding": (SlidingWindows(10, grace=5), Stores.window("kept", retention=1_000_000, size=10)),
+    "sliding not cached": (SlidingWindows(10, grace=5), Stores.window("kept", 1_000_000, size=10, cached=False)),
     "sessions": (SessionWindows(5, grace=5), Stores.session("kept", retention=1_000_000)),
     "sessions in memory": (SessionWindows(5), Stores.session("kept", retention=100, persistent=False)),
+    "sessions not logged": (SessionWindows(5), Stores.session("kept", retention=5, logged=False)),
+    "sessions not cached": (SessionWindows(5, grace=5), Stores.session("kept", retention=1_000_000, cached=False)),
 }
 
 
@@ -219,6 +225,70 @@ def test_options_of_a_windowed_store(name):
         )
 
     compare_both(topology)
+
+
+TOO_SHORT = {
+    "time": (TimeWindows(10, grace=5), Stores.window("kept", retention=14, size=10)),
+    "sliding": (SlidingWindows(10, grace=5), Stores.window("kept", retention=24, size=10)),
+    "sessions": (SessionWindows(10, grace=5), Stores.session("kept", retention=14)),
+}
+
+
+@pytest.mark.capability("CO3")
+@pytest.mark.parametrize("name", TOO_SHORT)
+@pytest.mark.parametrize("missing", [1, 0])
+def test_a_retention_shorter_than_the_windows_is_refused(name, missing):
+    windows, store = TOO_SHORT[name]
+    store = store.with_(retention=store.retention + 1 - missing)
+
+    def topology(builder):
+        grouped = builder.stream("in", **TEXT).group_by_key(**TEXT).windowed_by(windows)
+        grouped.count(store=store, key=Serdes.string, value=Serdes.int64)
+
+    both = run_both(topology, [], inputs=INPUTS)
+    assert both.kafka.failed == both.penstock.failed == (-1 if missing else None)
+
+
+SETTINGS = {"retention.ms": 60_000, "segment.bytes": "1048576", "preallocate": False}
+CONFIGURED = {
+    "table": lambda b: b.table("in", **TEXT, store=Stores.key_value("kept", topic_config=SETTINGS)),
+    "to_table": lambda b: b.stream("in", **TEXT).to_table(store=Stores.key_value("kept", topic_config=SETTINGS), **TEXT),
+    "versioned": lambda b: b.table("in", **TEXT, store=Stores.versioned("kept", 100, topic_config=SETTINGS)),
+    "lru": lambda b: b.table("in", **TEXT, store=Stores.lru("kept", 10, topic_config=SETTINGS)),
+    "count": lambda b: b.stream("in", **TEXT).group_by_key(**TEXT).count(
+        store=Stores.key_value("kept", topic_config=SETTINGS)
+    ),
+    "windows": lambda b: b.stream("in", **TEXT).group_by_key(**TEXT).windowed_by(TimeWindows(10)).count(
+        store=Stores.window("kept", 10, 10, topic_config=SETTINGS)
+    ),
+    "sessions": lambda b: b.stream("in", **TEXT).group_by_key(**TEXT).windowed_by(SessionWindows(10)).count(
+        store=Stores.session("kept", 10, topic_config=SETTINGS)
+    ),
+    "join": lambda b: b.stream("in", **TEXT).left_join(
+        b.stream("other", **TEXT), lambda one, two: one, window=JoinWindows(5), **TEXT, other_value=Serdes.string,
+        store=Stores.window("kept", 10, 10, topic_config=SETTINGS),
+    ),
+    "joined table": lambda b: b.table("in", **TEXT, store="a").join(
+        b.table("other", **TEXT, store="b"), lambda one, two: one,
+        store=Stores.key_value("kept", topic_config=SETTINGS), **TEXT,
+    ),
+    "processor": lambda b: b.stream("in", **TEXT).process(
+        Keep, stores=[Stores.key_value("kept", topic_config=SETTINGS, **TEXT)]
+    ),
+    "none": lambda b: b.table("in", **TEXT, store="kept"),
+}  # fmt: skip
+
+
+@pytest.mark.capability("CO3", "CO6", "ST7")
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_settings_of_changelog_topics(name):
+    builders = oracle.StreamsBuilder(), StreamsBuilder()
+    for builder in builders:
+        CONFIGURED[name](builder)
+    kafka, penstock = (builder.build() for builder in builders)
+    stores = penstock.to_json()["stores"]
+    assert {store["name"]: store["topic_config"] for store in stores if store["logged"]} == kafka.topic_configs()
+    assert penstock.describe() == kafka.describe()
 
 
 # --- groups, repartitions, names

@@ -3,10 +3,12 @@
 from random import Random
 
 import pytest
-from compare import check, kafka_side, penstock_side
+from compare import check, kafka_side, penstock_side, run_both
 from random_scripts import script
 
+from penstock.errors import TopologyError
 from penstock.serde import Serdes
+from penstock.state.spec import Stores
 from penstock.windows import JoinWindows
 
 TEXT = (Serdes.string, Serdes.string)
@@ -86,6 +88,50 @@ def test_named_joins_with_named_stores(method):
         steps = script(Random(seed), ("left", "right"), EDGES)
         topology = stream_join(method, JoinWindows(5, grace=2), name="joined", store="kept")
         check(topology, steps, inputs=INPUTS, in_memory=False)
+
+
+def side(name, **options):
+    return Stores.window(name, retention=12, size=10, retain_duplicates=True, **options)
+
+
+MEMORY = {"persistent": False}
+STORES = {
+    "in memory": Stores.window("kept", 12, 10, persistent=False),
+    "not logged": Stores.window("kept", 12, 10, logged=False),
+    "in memory, not logged": Stores.window("kept", 12, 10, persistent=False, logged=False),
+    "one a side": (side("ours"), side("theirs")),
+    "one a side in memory": (side("ours", **MEMORY), side("theirs", **MEMORY)),
+    "one of each": (side("ours", **MEMORY), side("theirs")),
+    "this": (side("ours"), None),
+    "other": (None, side("theirs", **MEMORY)),
+}
+
+
+@pytest.mark.capability("KS13", "CO6")
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
+def test_stores_of_a_join(method, store):
+    for seed in range(4):
+        steps = script(Random(f"{store}{seed}"), ("left", "right"), EDGES)
+        name = "joined" if seed % 2 else None
+        topology = stream_join(method, JoinWindows(5, grace=2), name=name, store=STORES[store])
+        check(topology, steps, inputs=INPUTS, in_memory=False)
+
+
+WRONG = {
+    "no duplicates": (Stores.window("ours", 12, 10), side("theirs")),
+    "another retention": (side("ours"), Stores.window("theirs", 13, 10, retain_duplicates=True)),
+    "another size": (side("ours"), Stores.window("theirs", 12, 9, retain_duplicates=True)),
+    "the same name": (side("ours"), side("ours", **MEMORY)),
+}
+
+
+@pytest.mark.capability("CO6")
+@pytest.mark.parametrize("wrong", WRONG)
+def test_stores_that_kafka_refuses_are_refused(wrong):
+    both = run_both(stream_join("join", JoinWindows(5, grace=2), store=WRONG[wrong]), [], inputs=INPUTS)
+    assert (both.kafka.failed, both.penstock.failed) == (-1, -1)
+    assert isinstance(both.penstock.error, TopologyError)
 
 
 @pytest.mark.capability("KS13")

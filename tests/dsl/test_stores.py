@@ -6,6 +6,7 @@ from penstock import (
     Buffer,
     EmitStrategy,
     JoinWindows,
+    Processor,
     Serdes,
     SessionWindows,
     SlidingWindows,
@@ -13,6 +14,8 @@ from penstock import (
     StreamsBuilder,
     Suppressed,
     TimeWindows,
+    Topology,
+    TopologyError,
     UnlimitedWindows,
 )
 from penstock.state.spec import StoreKind
@@ -98,6 +101,89 @@ def test_options_of_a_join_s_spec_hold_for_all_its_stores(builder):
     spec = Stores.window("j", 100, 100, persistent=False, logged=False)
     a.outer_join(b, lambda x, y: x, window=JoinWindows(10), store=spec)
     assert {(s.persistent, s.logged) for s in builder.build().stores.values()} == {(False, False)}
+
+
+JOINED = {"retain_duplicates": True}
+
+
+@pytest.mark.capability("CO6")
+def test_a_join_may_have_a_store_for_each_side(builder):
+    a, b = builder.stream("a"), builder.stream("b")
+    ours = Stores.window("ours", 22, 20, persistent=False, key=Serdes.int64, **JOINED)
+    theirs = Stores.window("theirs", 22, 20, logged=False, value=Serdes.string, **JOINED)
+    a.outer_join(b, lambda x, y: x, window=JoinWindows(10, grace=2), store=(ours, theirs))
+    stores = builder.build().stores
+    assert sorted(stores) == ["ours", "ours-outer-shared-join-store", "theirs"]
+    assert [(s.persistent, s.logged) for s in stores.values()] == [(False, True), (True, False), (False, True)]
+    assert {s.key for s in stores.values()} == {Serdes.int64}
+    assert stores["theirs"].value is Serdes.string
+
+
+@pytest.mark.capability("CO6")
+@pytest.mark.parametrize(
+    ("store", "message"),
+    [
+        ((Stores.window("a", 20, 20), None), "'a' must have retain_duplicates=True"),
+        ((None, Stores.window("b", 21, 20, **JOINED)), "'b' has retention=21 .* needs retention=20 and size=20"),
+        ((None, Stores.window("b", 20, 19, **JOINED)), "'b' has .*size=19, but JoinWindows.* needs"),
+        ((Stores.window("a", 20, 20, **JOINED),) * 2, "both stores of the join are called 'a'"),
+        ((Stores.key_value("a"), None), "'a' is a key_value store"),
+        ((None, None), "store= takes a name, a spec, or two specs"),
+        (("a", "b"), "store= takes a name, a spec, or two specs"),
+        ((Stores.window("a", 20, 20, **JOINED),), "store= takes a name, a spec, or two specs"),
+    ],
+)
+def test_stores_of_a_join_s_sides_must_fit_its_windows(builder, store, message):
+    with pytest.raises(TopologyError, match=message):
+        builder.stream("a").join(builder.stream("b"), lambda x, y: x, window=JoinWindows(10), store=store)
+
+
+SETTINGS = {"retention.ms": 1000, "preallocate": True, "compression.type": "zstd"}
+CONFIGURED = [
+    Stores.key_value("s", topic_config=SETTINGS),
+    Stores.window("s", 10, 10, topic_config=SETTINGS),
+    Stores.session("s", 10, topic_config=SETTINGS),
+    Stores.versioned("s", 10, topic_config=SETTINGS),
+    Stores.lru("s", 10, topic_config=SETTINGS),
+    Stores.shared("s", topic_config=SETTINGS),
+    Stores.timers("s", topic_config=SETTINGS),
+]
+
+
+@pytest.mark.parametrize("spec", CONFIGURED, ids=lambda spec: spec.kind.value)
+def test_settings_of_the_changelog_topic_are_kept_and_shown(builder, spec):
+    (store,) = builder.add_state_store(spec).build().to_json()["stores"]
+    assert store["topic_config"] == {"retention.ms": "1000", "preallocate": "true", "compression.type": "zstd"}
+
+
+def test_the_changelog_of_a_join_is_never_compacted(builder):
+    spec = Stores.window("j", 20, 20, topic_config={"cleanup.policy": "compact", "retention.ms": 5})
+    builder.stream("a").left_join(builder.stream("b"), lambda x, y: x, window=JoinWindows(10), store=spec)
+    shown = {s["name"]: s["topic_config"] for s in builder.build().to_json()["stores"]}
+    assert shown["j-this-join-store"] == {"cleanup.policy": "delete", "retention.ms": "5"}
+    assert shown["j-left-shared-join-store"] == {"cleanup.policy": "compact", "retention.ms": "5"}
+
+
+def test_deduplicate_keeps_the_settings_of_its_store(builder):
+    spec = Stores.window("seen", 10, 10, topic_config={"retention.ms": 5})
+    builder.stream("a").deduplicate(by=lambda key, value: value, within=10, store=spec)
+    assert builder.build().stores["seen"].topic_config == (("retention.ms", "5"),)
+
+
+def test_settings_of_a_changelog_that_is_not_there_are_refused(builder):
+    with pytest.raises(TopologyError, match="logged=False and no changelog topic"):
+        Stores.key_value("s", logged=False, topic_config={"retention.ms": 5})
+    spec = Stores.key_value("s", topic_config={"retention.ms": 5})
+    with pytest.raises(TopologyError, match="topic of yours and has no changelog topic"):
+        builder.global_table("g", store=spec)
+    with pytest.raises(TopologyError, match="topic of yours and has no changelog topic"):
+        Topology().add_read_only_state_store(spec, "t", Processor, source="source", name="fill")
+
+
+@pytest.mark.parametrize("settings", [["retention.ms"], {5: "x"}, {"retention.ms": None}, "retention.ms=5"])
+def test_settings_are_text_or_numbers_by_name(settings):
+    with pytest.raises(TopologyError, match="topic_config="):
+        Stores.key_value("s", topic_config=settings)
 
 
 def test_a_suppress_buffer_is_in_memory_and_logged(builder):

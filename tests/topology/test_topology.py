@@ -165,6 +165,7 @@ def test_a_topology_is_data_for_tools():
             "logged": True,
             "cached": True,
             "changelog": "counts-changelog",
+            "topic_config": {},
         }
     ]
     assert data["subtopologies"][1]["nodes"][1] == {

@@ -37,7 +37,7 @@ def deduplicate(
     named = graph.name(name, PREFIX)
     spec = deduplicate_store(kept, stream._key or Serdes.string, within_ms)
     if given:
-        spec = spec.with_(persistent=given.persistent, logged=given.logged)
+        spec = spec.with_(persistent=given.persistent, logged=given.logged, topic_config=given.topic_config)
     if stream._rekeyed:
         node = repartition_node(graph, kept if name is None else name, stream._key, stream._value)
         parent, sources = graph.add(node, stream._node), frozenset([node.name])

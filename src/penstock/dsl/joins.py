@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.dsl.checks import check_joiner
 from penstock.dsl.graph import GraphNode, one, processor
-from penstock.dsl.stores import Serdes2, table_store
+from penstock.dsl.stores import JoinStore, Serdes2, table_store
 from penstock.dsl.tables import JoinedTable
 from penstock.durations import millis
 from penstock.errors import TopologyError
@@ -37,7 +37,7 @@ class JoinOptions(NamedTuple):
     key: Serde[Any] | None
     value: Serde[Any] | None
     other_value: Serde[Any] | None
-    store: str | StoreSpec | None
+    store: JoinStore
     name: str | None
 
     def refuse(self, other: str, *names: str) -> None:

@@ -14,6 +14,8 @@ from penstock.windows import SessionWindows, SlidingWindows, UnlimitedWindows, W
 
 #: what a group can be cut into
 AnyWindows: TypeAlias = Windows | SlidingWindows | SessionWindows
+#: of a stream-stream join: the beginning of its stores' names, or a spec for both sides, or one for this and one for the other
+JoinStore: TypeAlias = str | StoreSpec | tuple[StoreSpec | None, StoreSpec | None] | None
 #: of key and value; None: not known
 Serdes2: TypeAlias = tuple[Serde[Any] | None, Serde[Any] | None]
 _TABLE_KINDS = (StoreKind.KEY_VALUE, StoreKind.VERSIONED, StoreKind.LRU)

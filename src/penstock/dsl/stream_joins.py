@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.checks import check_joiner
 from penstock.dsl.graph import Graph, GraphNode, SelfJoin, one, processor
+from penstock.dsl.join_stores import GivenStores, given_stores, shared_store, side_store
 from penstock.dsl.joins import JoinOptions
-from penstock.dsl.stores import given_spec
 from penstock.errors import TopologyError
 from penstock.operators.stateless import PassThrough
 from penstock.operators.stream_join import JoinKind, JoinWindow, StreamStreamJoin, StreamStreamSelfJoin
-from penstock.serde import Serde, Serdes
-from penstock.state.outer_join import LeftOrRightSerde
-from penstock.state.spec import StoreKind, StoreSpec
+from penstock.serde import Serde
 from penstock.windows import JoinWindows
 
 if TYPE_CHECKING:
@@ -69,40 +67,23 @@ class _Join:
         self.other_join = other_generated if name is None else name + other_suffix
         self.merge = graph.name(name, "KSTREAM-MERGE-", "-merge")
 
-        given = given_spec(how.store, (StoreKind.WINDOW,), "Stores.window")
-        if given is not None:
-            this_generated, other_generated = given.name + this_suffix, given.name + other_suffix
-            shared = given.name + ("-outer-shared-join" if self.right_outer else "-left-shared-join")
+        given = given_stores(how.store, windows)
+        named = given.this or given.base
+        if named is not None:
+            shared = named.name + ("-outer-shared-join" if self.right_outer else "-left-shared-join")
         else:
             shared = f"KSTREAM-OUTERSHARED-{this_generated[-10:]}"
             graph.generated.add(shared)
-        key = how.key or this._key
-        value, other_value = how.value or this._value, how.other_value or other._value
-        self.this_store = self._window_store(given, this_generated, key, value)
-        self.other_store = self._window_store(given, other_generated, key, other_value)
-        self.shared = None
-        if self.left_outer:
-            either = LeftOrRightSerde(value or Serdes.json, other_value or Serdes.json)
-            self.shared = StoreSpec(f"{shared}-store", StoreKind.OUTER_JOIN, key, either, cached=False)
-            if given is not None:
-                self.shared = self.shared.with_(persistent=given.persistent, logged=given.logged)
-
-    def _window_store(
-        self, given: StoreSpec | None, name: str, key: Serde[Any] | None, value: Serde[Any] | None
-    ) -> StoreSpec:
-        spec = given or StoreSpec(name, StoreKind.WINDOW)
-        return spec.with_(
-            name=self.this._graph.claim(f"{name}-store"),
-            key=spec.key or key,
-            value=value,
-            cached=False,
-            timestamped=False,
-            retention=self.windows.retention,
-            window_size=self.windows.size,
-            retain_duplicates=True,
-            topic_config=(("cleanup.policy", "delete"),),
-            log_headers=True,
-        )
+        if given.base is not None:
+            this_generated, other_generated = given.base.name + this_suffix, given.base.name + other_suffix
+        key = how.key or _first_key(given) or this._key
+        value = how.value or (given.this and given.this.value) or this._value
+        other_value = how.other_value or (given.other and given.other.value) or other._value
+        self.this_store = side_store(given.base, given.this, this_generated, windows, key, value)
+        self.other_store = side_store(given.base, given.other, other_generated, windows, key, other_value)
+        graph.claim(self.this_store.name)
+        graph.claim(self.other_store.name)
+        self.shared = shared_store(given, shared, key, value, other_value) if self.left_outer else None
 
     def add(self, graph: Graph) -> GraphNode:
         """Put the two windows and the join into the graph."""
@@ -144,3 +125,7 @@ class _Join:
             shared_store=None if self.shared is None else self.shared.name,
         )
         processor(one(operator), stores=lambda: specs, name=name, parents=(window,))(topology, node)
+
+
+def _first_key(given: GivenStores) -> Serde[Any] | None:
+    return next((spec.key for spec in given if spec is not None and spec.key is not None), None)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.durations import millis
 from penstock.errors import TopologyError
 from penstock.serde import Serde
 from penstock.strict import strict_options
+
+#: settings of a topic by name, as Kafka calls them
+TopicConfig: TypeAlias = Mapping[str, str | int | float]
 
 
 class StoreKind(Enum):
@@ -51,6 +55,7 @@ class StoreSpec:
     history: int | None = None  # versioned: milliseconds
     segment_interval: int | None = None
     max_entries: int | None = None  # lru
+    #: settings of the changelog topic, for the engine, which creates it
     topic_config: tuple[tuple[str, str], ...] = field(default=())
     #: changelog rows carry the headers of the record that wrote them, as join windows and subscriptions do in Kafka
     log_headers: bool = False
@@ -66,6 +71,28 @@ def _check_name(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise TopologyError(f"a store needs a name (a non-empty string), but got {name!r}")
     return name
+
+
+def _check_topic_config(name: str, logged: bool, settings: TopicConfig | None) -> tuple[tuple[str, str], ...]:
+    if not settings:
+        return ()
+    if not isinstance(settings, Mapping) or not all(isinstance(setting, str) and setting for setting in settings):
+        raise TopologyError(
+            f"store {name!r}: topic_config= takes settings by name, e.g. {{'retention.ms': 86400000}}, but got {settings!r}"
+        )
+    if not logged:
+        raise TopologyError(f"store {name!r} has logged=False and no changelog topic: leave topic_config= out")
+    return tuple((setting, _setting_text(name, setting, value)) for setting, value in settings.items())
+
+
+def _setting_text(name: str, setting: str, value: str | int | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        raise TopologyError(
+            f"store {name!r}: {setting} in topic_config= must be a string or a number, but is {value!r}"
+        )
+    return str(value)
 
 
 @strict_options
@@ -87,6 +114,7 @@ class Stores:
         cached: bool | None = None,
         timestamped: bool = False,
         ttl: timedelta | int | None = None,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold one value per key. ``timestamped``: ``get`` gives ``ValueAndTimestamp``; ``ttl``: rows expire by event time."""
         return StoreSpec(
@@ -99,6 +127,7 @@ class Stores:
             cached,
             timestamped,
             None if ttl is None else millis(ttl, "ttl", least=1),
+            topic_config=_check_topic_config(name, logged, topic_config),
         )
 
     @staticmethod
@@ -114,6 +143,7 @@ class Stores:
         logged: bool = True,
         cached: bool | None = None,
         timestamped: bool = False,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold one value (or several, ``retain_duplicates``) per key and window start."""
         retention_ms = millis(retention, "retention", least=0)
@@ -134,6 +164,7 @@ class Stores:
             retention=retention_ms,
             window_size=size_ms,
             retain_duplicates=retain_duplicates,
+            topic_config=_check_topic_config(name, logged, topic_config),
         )
 
     @staticmethod
@@ -146,6 +177,7 @@ class Stores:
         persistent: bool = True,
         logged: bool = True,
         cached: bool | None = None,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold one value per key and session (start, end)."""
         return StoreSpec(
@@ -157,6 +189,7 @@ class Stores:
             logged,
             cached,
             retention=millis(retention, "retention", least=0),
+            topic_config=_check_topic_config(name, logged, topic_config),
         )
 
     @staticmethod
@@ -169,6 +202,7 @@ class Stores:
         value: Serde[Any] | None = None,
         persistent: bool = True,
         logged: bool = True,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold every version of a key for ``history``; never cached."""
         return StoreSpec(
@@ -183,6 +217,7 @@ class Stores:
             segment_interval=None
             if segment_interval is None
             else millis(segment_interval, "segment_interval", least=1),
+            topic_config=_check_topic_config(name, logged, topic_config),
         )
 
     @staticmethod
@@ -194,12 +229,21 @@ class Stores:
         value: Serde[Any] | None = None,
         persistent: bool = False,
         logged: bool = True,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold at most ``max_entries`` rows a shard; the least recently used row goes first (and is deleted in the changelog)."""
         if max_entries < 1:
             raise TopologyError(f"store {name!r}: max_entries must be at least 1, but is {max_entries}")
         return StoreSpec(
-            _check_name(name), StoreKind.LRU, key, value, persistent, logged, False, max_entries=max_entries
+            _check_name(name),
+            StoreKind.LRU,
+            key,
+            value,
+            persistent,
+            logged,
+            False,
+            max_entries=max_entries,
+            topic_config=_check_topic_config(name, logged, topic_config),
         )
 
     @staticmethod
@@ -211,12 +255,34 @@ class Stores:
         persistent: bool = True,
         logged: bool = True,
         ttl: timedelta | int | None = None,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold global state: processors that use it run in one lane, so any key may be read and written together."""
         kept = None if ttl is None else millis(ttl, "ttl", least=1)
-        return StoreSpec(_check_name(name), StoreKind.SHARED, key, value, persistent, logged, False, ttl=kept)
+        return StoreSpec(
+            _check_name(name),
+            StoreKind.SHARED,
+            key,
+            value,
+            persistent,
+            logged,
+            False,
+            ttl=kept,
+            topic_config=_check_topic_config(name, logged, topic_config),
+        )
 
     @staticmethod
-    def timers(name: str, *, key: Serde[Any] | None = None, logged: bool = True) -> StoreSpec:
+    def timers(
+        name: str, *, key: Serde[Any] | None = None, logged: bool = True, topic_config: TopicConfig | None = None
+    ) -> StoreSpec:
         """Hold per-key timers of a processor; reached through ``context.timers``."""
-        return StoreSpec(_check_name(name), StoreKind.TIMERS, key, None, True, logged, False)
+        return StoreSpec(
+            _check_name(name),
+            StoreKind.TIMERS,
+            key,
+            None,
+            True,
+            logged,
+            False,
+            topic_config=_check_topic_config(name, logged, topic_config),
+        )

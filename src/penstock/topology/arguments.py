@@ -67,6 +67,14 @@ def completed(spec: StoreSpec) -> StoreSpec:
     return spec.with_(key=spec.key or Serdes.string, value=value, cached=bool(spec.cached))
 
 
+def check_no_topic_config(spec: StoreSpec) -> None:
+    """Refuse settings of a changelog topic for a store whose changelog is a topic of the user's."""
+    if spec.topic_config:
+        raise TopologyError(
+            f"store {spec.name!r} is kept in step with a topic of yours and has no changelog topic: leave topic_config= out"
+        )
+
+
 def split_stores(
     stores: str | StoreSpec | Iterable[str | StoreSpec],
 ) -> tuple[tuple[str, ...], tuple[StoreSpec, ...]]:

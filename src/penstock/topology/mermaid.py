@@ -69,6 +69,7 @@ def to_json(topology: ReadableTopology) -> dict[str, Any]:
                 "logged": spec.logged,
                 "cached": bool(spec.cached),
                 "changelog": topology.changelog_topic(spec.name),
+                "topic_config": dict(spec.topic_config),
             }
             for spec in topology.stores.values()
         ],

@@ -13,6 +13,7 @@ from penstock.strict import strict_options
 from penstock.topology.arguments import (
     OffsetReset,
     Topics,
+    check_no_topic_config,
     completed,
     reset_text,
     split_destination,
@@ -160,6 +161,7 @@ class Topology(ReadableTopology):
         timestamp: TimestampExtractor | None = None,
     ) -> Topology:
         """Keep a topic in a store, as its changelog; ``processor`` (node ``name``) alone writes it."""
+        check_no_topic_config(spec)
         self.add_source(source, topic, key=key, value=value, timestamp=timestamp, offset_reset="earliest")
         self.add(ProcessorNode(name, Process(processor), (source,)))
         return self.add_state_store(spec.with_(logged=False, source_topic=topic), name)
@@ -181,6 +183,7 @@ class Topology(ReadableTopology):
 
     def add_global(self, store: GlobalStore, spec: StoreSpec) -> Topology:
         """Add a global store with its source and the processor that updates it."""
+        check_no_topic_config(spec)
         if spec.name in self._stores:
             raise TopologyError(f"another store is already called {spec.name!r}: choose another name")
         self._check_new(store.source.name)

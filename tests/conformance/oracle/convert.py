@@ -181,6 +181,11 @@ def to_list(items: Iterable[Any], each: Callable[[Any], Any] = to_java) -> Any:
     return result
 
 
+def to_dict(java: Any) -> dict[str, str]:
+    """A Map of strings as a dict."""
+    return {str(entry.getKey()): str(entry.getValue()) for entry in java.entrySet()}
+
+
 def to_headers(headers: Iterable[tuple[str, bytes | None]]) -> Any:
     """Headers as RecordHeaders."""
     result = J.RecordHeaders()

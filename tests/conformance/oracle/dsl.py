@@ -12,10 +12,21 @@ from penstock.durations import millis
 from penstock.serde import Serdes
 
 from . import options
-from .convert import OracleError, arity, duration, function, java_errors, to_key_value, to_list, to_python, to_serde
+from .convert import (
+    OracleError,
+    arity,
+    duration,
+    function,
+    java_errors,
+    to_dict,
+    to_key_value,
+    to_list,
+    to_python,
+    to_serde,
+)
 from .jvm import J, start
 from .options import grouped, materialized, named
-from .papi import processor_supplier, set_wrapper, store_names, transformer_supplier
+from .papi import processor_supplier, set_wrapper, store_names, topology_stores, transformer_supplier
 
 _NULL_RESULT = {"method": "apply", "result": lambda _: None}
 
@@ -141,12 +152,33 @@ class Topology:
         self.java.addStateStore(options.store_builder(spec), *processors)
         return self
 
+    def add_read_only_state_store(self, spec: Any, topic: str, processor: Callable[[], Any], *, source: str, name: str,
+                                  key: Any = Serdes.string, value: Any = Serdes.json,
+                                  timestamp: Any = None) -> "Topology":  # fmt: skip
+        extractor = None if timestamp is None else options.timestamp_extractor(timestamp)
+        self.java.addReadOnlyStateStore(
+            options.store_builder(spec),
+            source,
+            jpype.JObject(extractor, J.TimestampExtractor),
+            to_serde(key).deserializer(),
+            to_serde(value).deserializer(),
+            topic,
+            name,
+            processor_supplier(processor),
+        )
+        return self
+
     def connect(self, processor: str, *stores: str) -> "Topology":
         self.java.connectProcessorAndStateStores(processor, *stores)
         return self
 
     def describe(self) -> str:
         return str(self.java.describe().toString())
+
+    def topic_configs(self) -> dict[str, dict[str, str]]:
+        """The settings of the changelog topics, by store; stores without a changelog are left out."""
+        stores = topology_stores(self.java)
+        return {name: to_dict(store.logConfig()) for name, store in stores.items() if store.loggingEnabled()}
 
 
 class _Handle:

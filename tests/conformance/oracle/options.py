@@ -253,7 +253,19 @@ def _materialized_spec(spec: Any) -> Any:
             result = result.withRetention(duration(spec.retention))
     if spec.cached is not None:
         result = result.withCachingEnabled() if spec.cached else result.withCachingDisabled()
-    return result if spec.logged else result.withLoggingDisabled()
+    return _logging(result, spec)
+
+
+def _logging(result: Any, spec: Any) -> Any:
+    """The changelog of a store: none, or a topic with settings."""
+    if not spec.logged:
+        return result.withLoggingDisabled()
+    if not spec.topic_config:
+        return result
+    settings = J.HashMap()
+    for name, value in spec.topic_config:
+        settings.put(name, value)
+    return result.withLoggingEnabled(settings)
 
 
 def _key_value_supplier(spec: Any) -> Any:
@@ -305,22 +317,25 @@ def store_builder(spec: Any) -> Any:
         raise NotImplementedError(f"Kafka Streams has no {kind} store")
     if spec.cached is not None and kind != "versioned":
         result = result.withCachingEnabled() if spec.cached else result.withCachingDisabled()
-    return result if spec.logged else result.withLoggingDisabled()
+    return _logging(result, spec)
 
 
 def stream_joined(key: Any, value: Any, other_value: Any, store: Any, name: str | None) -> Any:
-    """StreamJoined, of Java serdes; `store` names the stores, or is a window spec whose options they take."""
+    """StreamJoined, of Java serdes; `store` names the stores, or is a window spec whose options they take, or one a side."""
     result = J.StreamJoined.with_(key, value, other_value)
     if name is not None:
         result = result.withName(name)
     if store is None:
         return result
+    if isinstance(store, tuple):
+        this, other = store
+        result = result if this is None else result.withThisStoreSupplier(_window_supplier(this))
+        return result if other is None else result.withOtherStoreSupplier(_window_supplier(other))
     result = result.withStoreName(store if isinstance(store, str) else store.name)
     if not isinstance(store, str):
         if not store.persistent:
             result = result.withDslStoreSuppliers(J.BuiltInDslStoreSuppliers.IN_MEMORY)
-        if not store.logged:
-            result = result.withLoggingDisabled()
+        result = _logging(result, store)
     return result
 
 

@@ -131,6 +131,14 @@ def _internal_builder(java: Any) -> Any:
     return field.get(java)
 
 
+def topology_stores(java: Any) -> dict[str, Any]:
+    """The factories of a topology's stores by name."""
+    builder = _internal_builder(java)
+    field = builder.getClass().getDeclaredField("stateFactories")
+    field.setAccessible(True)
+    return {str(entry.getKey()): entry.getValue() for entry in field.get(builder).entrySet()}
+
+
 def _call(target: Any, name: str, *args: Any) -> None:
     method = getattr(target, name, None)
     if method is not None:
