@@ -433,11 +433,12 @@ def test_other_stores(name: str) -> None:
     check_all(f"store {name}", lambda builder: by_hand(builder, processor, store), count=12)
 
 
-@pytest.mark.capability("PA5", "SB5")
-def test_a_global_store_is_read_by_a_processor_of_another_topic() -> None:
+def keeping_and_reading(store: str) -> tuple[type[Processor], type[Processor]]:
+    """Return a processor that puts records into a store, and one that adds what the store has to its records."""
+
     class Keeping(Processor):
         def init(self, context: Any) -> None:
-            self.store = context.store("everywhere")
+            self.store = context.store(store)
 
         def process(self, record: Any) -> None:
             if record.key is not None:
@@ -446,17 +447,42 @@ def test_a_global_store_is_read_by_a_processor_of_another_topic() -> None:
     class Reading(Processor):
         def init(self, context: Any) -> None:
             super().init(context)
-            self.store = context.store("everywhere")
+            self.store = context.store(store)
 
         def process(self, record: Any) -> None:
             self.context.forward(record.with_value(words(record.value, self.store.get(record.key or "none"))))
 
+    return Keeping, Reading
+
+
+@pytest.mark.capability("PA5", "SB5")
+def test_a_global_store_is_read_by_a_processor_of_another_topic() -> None:
+    keeping, reading = keeping_and_reading("everywhere")
+
     def topology(builder: Any) -> None:
         store = Stores.key_value("everywhere", **TEXT, logged=False)
-        builder.add_global_store(store, "in1", Keeping, **TEXT)
-        builder.stream("in2", **TEXT).process(Reading).to("out", **TEXT)
+        builder.add_global_store(store, "in1", keeping, **TEXT)
+        builder.stream("in2", **TEXT).process(reading).to("out", **TEXT)
 
     check_all("global", topology, topics=("in1", "in2"))
+
+
+@pytest.mark.capability("PA5")
+@pytest.mark.parametrize("logged", [True, False])
+def test_the_changelog_of_a_read_only_store_is_its_topic(logged: bool) -> None:
+    keeping, reading = keeping_and_reading("names")
+
+    def topology(builder: Any) -> Any:
+        topology = topology_class(builder)()
+        topology.add_read_only_state_store(
+            Stores.key_value("names", **TEXT, logged=logged), "in1", keeping, source="names source", name="keep", **TEXT
+        )
+        topology.add_source("source", "in2", **TEXT).add_processor("read", reading, "source").connect("read", "names")
+        return topology.add_sink("sink", "out", "read", **TEXT)
+
+    for script in timed_scripts("read only", 10, topics=("in1", "in2"), keys="aabc"):
+        both = check(topology, script, inputs=INPUTS)
+        assert not [topic for topic in both.penstock.output if topic.endswith("-changelog")]
 
 
 # --- the DSL's doors
