@@ -12,6 +12,7 @@ from penstock.dsl.ktable import GlobalKTable, KTable, StoreOption
 from penstock.dsl.optimize import rewrite
 from penstock.dsl.stores import table_store
 from penstock.dsl.tables import SourceTable
+from penstock.dsl.types import SourceK, SourceV
 from penstock.errors import TopologyError
 from penstock.operators.base import Operator
 from penstock.operators.process import Process
@@ -19,7 +20,7 @@ from penstock.operators.table import TableSource
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.strict import strict_options
-from penstock.topology.arguments import OffsetReset, Topics, reset_text, split_topics
+from penstock.topology.arguments import OffsetReset, Topics, check_no_topic_config, reset_text, split_topics
 from penstock.topology.functions import check_extractor, check_wrapper
 from penstock.topology.names import check_name
 from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor, Wrapper
@@ -55,14 +56,14 @@ class StreamsBuilder:
         self,
         topics: Topics,
         *,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
+        value: Serde[SourceV] = Serdes.json,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
         watermark: Any = None,
         late: Any = None,
         name: str | None = None,
-    ) -> KStream[Any, Any]:
+    ) -> KStream[SourceK, SourceV]:
         """Read topics (a name, several, or a compiled pattern) as a stream.
 
         ``watermark`` and ``late`` come with the engine's time support; until then they are refused.
@@ -80,13 +81,13 @@ class StreamsBuilder:
         self,
         topic: str,
         *,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
+        value: Serde[SourceV] = Serdes.json,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
         store: StoreOption = None,
         name: str | None = None,
-    ) -> KTable[Any, Any]:
+    ) -> KTable[SourceK, SourceV]:
         """Read a topic as a table: each record replaces the row of its key, None deletes it."""
         kept = table_store(self._graph, store, f"{check_name(topic, 'topic')}-", (key, value))
         source_name = self._graph.name(name, STREAM_SOURCE, "-source")
@@ -119,12 +120,12 @@ class StreamsBuilder:
         self,
         topic: str,
         *,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
+        value: Serde[SourceV] = Serdes.json,
         timestamp: TimestampExtractor | None = None,
         store: StoreOption = None,
         name: str | None = None,
-    ) -> GlobalKTable[Any, Any]:
+    ) -> GlobalKTable[SourceK, SourceV]:
         """Read a topic as a table of which every lane has all rows."""
         kept = table_store(self._graph, store, f"{check_name(topic, 'topic')}-", (key, value))
         if kept.spec.kind is StoreKind.VERSIONED:
@@ -184,6 +185,7 @@ class StreamsBuilder:
         timestamp: TimestampExtractor | None,
         name: str | None,
     ) -> None:
+        check_no_topic_config(spec)
         source_name = self._graph.name(name, STREAM_SOURCE, "-source")
         named = self._graph.name(name, TABLE_SOURCE)
         source = SourceNode(source_name, (topic,), key, value, timestamp=check_extractor(timestamp))

@@ -14,9 +14,10 @@ from penstock.dsl.grouped import KGroupedStream
 from penstock.dsl.ktable import GlobalKTable, KTable
 from penstock.dsl.repartition import repartition_node
 from penstock.dsl.stateless import AnySerde, StatelessVerbs
-from penstock.dsl.stores import table_store
+from penstock.dsl.stores import JoinStore, table_store
 from penstock.dsl.stream_joins import stream_stream
 from penstock.dsl.tables import SourceTable
+from penstock.dsl.types import K2, R
 from penstock.errors import TopologyError
 from penstock.operators.process import Process, ProcessValues
 from penstock.operators.stateless import (
@@ -168,12 +169,12 @@ class KStream(StatelessVerbs[K, V]):
 
     def group_by(
         self,
-        f: Callable[[K, V], Any],
+        f: Callable[[K, V], K2],
         *,
         key: AnySerde = None,
         value: AnySerde = None,
         name: str | None = None,
-    ) -> KGroupedStream[Any, V]:
+    ) -> KGroupedStream[K2, V]:
         """Group the records by ``f(key, value)``."""
         check_function(f, "group_by", "key", "value")
         selected = self._then(SelectKey(mapper=f), "KEY-SELECT", name, new_key=True)
@@ -182,10 +183,10 @@ class KStream(StatelessVerbs[K, V]):
 
     # joins
 
-    def join(self, other: Any, joiner: Callable[..., Any], *, window: JoinWindows | None = None,
+    def join(self, other: Any, joiner: Callable[..., R], *, window: JoinWindows | None = None,
              grace: Duration | None = None, select: Callable[[K, V], Any] | None = None, with_key: bool = False,
              key: AnySerde = None, value: AnySerde = None, other_value: AnySerde = None,
-             store: str | StoreSpec | None = None, name: str | None = None) -> KStream[K, Any]:  # fmt: skip
+             store: JoinStore = None, name: str | None = None) -> KStream[K, R]:  # fmt: skip
         """Join with a KStream (needs ``window``), a KTable (may have ``grace``) or a GlobalKTable (needs ``select``).
 
         ``joiner(value, other_value)``; with ``with_key`` it gets the key first.
@@ -193,17 +194,17 @@ class KStream(StatelessVerbs[K, V]):
         how = joins.JoinOptions(window, grace, select, with_key, key, value, other_value, store, name)
         return self._join("inner", other, joiner, how)
 
-    def left_join(self, other: Any, joiner: Callable[..., Any], *, window: JoinWindows | None = None,
+    def left_join(self, other: Any, joiner: Callable[..., R], *, window: JoinWindows | None = None,
                   grace: Duration | None = None, select: Callable[[K, V], Any] | None = None, with_key: bool = False,
                   key: AnySerde = None, value: AnySerde = None, other_value: AnySerde = None,
-                  store: str | StoreSpec | None = None, name: str | None = None) -> KStream[K, Any]:  # fmt: skip
+                  store: JoinStore = None, name: str | None = None) -> KStream[K, R]:  # fmt: skip
         """Join as ``join`` does; a record without a match is joined with None."""
         how = joins.JoinOptions(window, grace, select, with_key, key, value, other_value, store, name)
         return self._join("left", other, joiner, how)
 
-    def outer_join(self, other: KStream[K, Any], joiner: Callable[..., Any], *, window: JoinWindows | None = None,
+    def outer_join(self, other: KStream[K, Any], joiner: Callable[..., R], *, window: JoinWindows | None = None,
                    with_key: bool = False, key: AnySerde = None, value: AnySerde = None, other_value: AnySerde = None,
-                   store: str | StoreSpec | None = None, name: str | None = None) -> KStream[K, Any]:  # fmt: skip
+                   store: JoinStore = None, name: str | None = None) -> KStream[K, R]:  # fmt: skip
         """Join with a KStream; a record of either side without a match is joined with None."""
         how = joins.JoinOptions(window, None, None, with_key, key, value, other_value, store, name)
         return self._join("outer", other, joiner, how)
