@@ -99,16 +99,21 @@ def check(topology: Any, script: Any, *, inputs: Any, compacted: bool = False, *
     """
     both = run_both(topology, script, inputs=inputs, in_memory=False)
     assert_equal(both, changelogs=False, **what)
+    assert_changelogs_equal(both, compacted)
+    return both
+
+
+def assert_changelogs_equal(both: Both, compacted: bool) -> None:
+    """Compare the changelogs by key; ``compacted``: only the last row of each."""
     kafka, penstock = changelogs(both.kafka, compacted), changelogs(both.penstock, compacted)
     if kafka != penstock:
         topic = next(t for t in kafka.keys() | penstock.keys() if kafka.get(t) != penstock.get(t))
         rows, ours = kafka.get(topic, {}), penstock.get(topic, {})
         key = next(k for k in rows.keys() | ours.keys() if rows.get(k) != ours.get(k))
-        steps = "\n".join(f"    {step}" for step in script)
+        steps = "\n".join(f"    {step}" for step in both.script)
         raise AssertionError(
             f"{topic} differs at {key!r}:\n  kafka: {rows.get(key)}\n  ours:  {ours.get(key)}\n{steps}"
         )
-    return both
 
 
 def changelogs(run: Run, compacted: bool) -> dict[str, dict[bytes, list[Any]]]:

@@ -152,6 +152,34 @@ def test_expired_segments_are_dropped(state):
 # ---- caching
 
 
+def test_a_cached_store_finds_sessions_for_twice_the_retention(state):
+    """A record late by gap + grace belongs to a session that ended another gap earlier; Kafka's cache still has it."""
+    context = Standalone()
+    store = sessions(state, context, retention=100, interval=50, cached=True)
+    for end in 99, 100, 149, 250:
+        store.put(Windowed("a", end, end), 1)
+        barrier(store)
+    store.put(Windowed("b", 349, 349), 1)
+    barrier(store)
+    assert spans(store.fetch("a")) == [("a", 100, 100), ("a", 149, 149), ("a", 250, 250)]
+    store.put(Windowed("a", 199, 199), 1)  # reads go on, puts do not
+    assert (context.dropped, spans(store.find_sessions("a", 150, 249))) == ({"expired": 1}, [])
+    assert state.names() == ["s", "s/2", "s/5", "s/6"]
+
+
+def test_a_cached_store_removes_what_it_still_finds_and_says_so_downstream(state):
+    store, seen = sessions(state, retention=100, interval=50, cached=True), []
+    store.on_flush(lambda session, new, *_: seen.append((session.end, new)), send_old=False)
+    store.put(Windowed("a", 100, 100), 1)
+    barrier(store)
+    store.put(Windowed("b", 300, 300), 1)
+    store.remove(Windowed("a", 100, 100))
+    sealed = barrier(store)
+    assert spans(store.fetch("a")) == []
+    assert seen == [(100, 1), (300, 1), (100, None)]
+    assert (session_key(b"a", 100, 100), None) in [row[:2] for row in sealed.changelog]
+
+
 def test_a_cached_store_forwards_once_per_session_with_the_time_of_its_end(state):
     context = Standalone()
     store = sessions(state, context, cached=True)
@@ -259,13 +287,14 @@ class Model:
     """All sessions ever put, and Kafka's rules."""
 
     def __init__(self, persistent, cached):
-        self.cached = cached
+        self.reads_on = persistent and cached
         self.persistent, self.rows, self.observed, self.dropped = persistent, {}, -1, 0
 
     def put(self, key, start, end, value):
         self.observed = max(self.observed, end)
         limit = self.observed - RETENTION
-        if end // INTERVAL < limit // INTERVAL if self.persistent else end <= limit:
+        expired = end // INTERVAL < limit // INTERVAL if self.persistent else end <= limit
+        if expired and (value is not None or not self.reads_on or end < self.first()):
             self.dropped += 1
         elif value is None:
             self.rows.pop((key, start, end), None)
@@ -278,8 +307,9 @@ class Model:
         self.dropped = dropped
 
     def first(self):
-        end = self.observed - RETENTION
-        return end // INTERVAL * INTERVAL if self.cached and self.persistent else end + 1
+        if self.reads_on:
+            return (self.observed - 2 * RETENTION) // INTERVAL * INTERVAL
+        return self.observed - RETENTION + 1
 
     def found(self, test, *, by_time):
         def order(row):

@@ -22,6 +22,7 @@ from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
+from penstock.state.verbs import no_verb
 
 
 class SessionStore(SegmentedStore):
@@ -71,7 +72,7 @@ class SessionStore(SegmentedStore):
                 self._refuse_session(session)
             origin = context.origin
             entry = (raw, origin.timestamp, headers, origin, number() if cached else 0)
-            if rows.observe(end, origin.partition_index):
+            if rows.observe(end, origin.partition_index) or (raw is None and end >= rows.kept):
                 rows.put(raw_key, (end, start), entry)
             else:
                 expired(raw_key, (end, start), entry)
@@ -79,10 +80,10 @@ class SessionStore(SegmentedStore):
         return put
 
     def remove(self, session: Windowed, headers: Headers = ()) -> None:
-        """Delete a session; one that has expired is gone already, and nothing is counted."""
+        """Delete a session; one that is no longer kept is gone already, and nothing is counted."""
         if session[0] is None:
             self._refuse_key(None)
-        if session[2] >= self._rows.oldest:
+        if session[2] >= self._rows.kept:
             self.put(session, None, headers)
 
     # ---- reading
@@ -179,7 +180,7 @@ class ReadOnlySessionView:
     >>> view = ReadOnlySessionView(standalone(Stores.session("visits", retention=60_000)))
     >>> view.remove(Windowed("ann", 0, 1))
     Traceback (most recent call last):
-    penstock.errors.StoreError: store 'visits' is read-only here: it has no 'remove'
+    penstock.errors.VerbError: store 'visits' is read-only here: it has no 'remove'
     """
 
     _VERBS = frozenset(
@@ -196,7 +197,7 @@ class ReadOnlySessionView:
             return getattr(self._store, verb)
         if verb.startswith("__"):
             raise AttributeError(verb)
-        raise StoreError(f"store {self._store.name!r} is read-only here: it has no {verb!r}")
+        raise no_verb(self._store.spec, verb, self._VERBS)
 
 
 def restore_session_row(
