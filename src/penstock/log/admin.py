@@ -1,0 +1,233 @@
+"""Topics, offsets and groups of a real cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from penstock.clock import SystemClock
+from penstock.log.base import Offsets, TopicPartition, TopicSpec
+from penstock.log.client import Connection, logger
+from penstock.log.failures import broker_error, kafka_error
+from penstock.log.topics import check_configs, check_partitions
+
+T = TypeVar("T")
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25  # seconds
+
+
+class KafkaAdmin:
+    """The admin client of a cluster. What fails for a passing reason is tried again for ``timeout`` seconds."""
+
+    def __init__(self, connection: Connection, *, timeout: float = 60) -> None:
+        self._connection = connection
+        self._request_seconds = min(15.0, timeout)
+        self._timeout_ms = round(timeout * 1000)
+        self._client = AdminClient(connection.settings("admin"), logger=logger)
+
+    def topics(self) -> dict[str, int]:
+        """Return every topic with the number of its partitions; those of the cluster itself left out."""
+        found = self._call("list the topics", lambda: self._client.list_topics(timeout=self._request_seconds))
+        return {
+            name: len(topic.partitions) for name, topic in sorted(found.topics.items()) if not name.startswith("__")
+        }
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the number of partitions of each topic; raise ``TopicError`` if one is missing."""
+        return {name: self._described(name, future) for name, future in self._describe(topics).items()}
+
+    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the names of the topics that match a pattern as a whole, sorted."""
+        return [name for name in self.topics() if pattern.fullmatch(name)]
+
+    def ensure_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
+        """Create the topics that are missing, check those that exist; return the names of the new ones."""
+        wanted = {spec.name: spec for spec in specs}
+        created = self._create(wanted.values()) if wanted else []
+        for name in wanted.keys() - set(created):
+            check_partitions(wanted[name], self.partitions([name])[name])
+            check_configs(wanted[name], self.configs(name))
+        for name in created:  # the news takes a moment to reach every broker
+            self._call(f"see the new topic {name!r}", partial(self._present, name))
+        return created
+
+    def configs(self, topic: str) -> dict[str, str]:
+        """Return the settings of a topic, defaults too."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        found = self._ask(f"read the settings of topic {topic!r}", lambda: self._client.describe_configs([resource]))
+        return {name: entry.value or "" for name, entry in sorted(found[resource].items())}
+
+    def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Change settings of a topic; the others stay."""
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        self._ask(f"change settings of topic {topic!r}", lambda: self._client.incremental_alter_configs([resource]))
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics; one that does not exist is no error. Returns when they are gone."""
+        names = list(names)
+        if not names:
+            return
+        for name, future in self._client.delete_topics(names, request_timeout=self._request_seconds).items():
+            self._unless({KafkaError.UNKNOWN_TOPIC_OR_PART}, f"delete topic {name!r}", future.result)
+        self._call(f"see that {', '.join(names)} are gone", partial(self._gone, set(names)))
+
+    def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return where each partition begins."""
+        return self._offsets("find the beginning of", dict.fromkeys(partitions, OffsetSpec.earliest()))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return where each partition ends, open transactions counted."""
+        wanted = dict.fromkeys(partitions, OffsetSpec.latest())
+        return self._offsets("find the end of", wanted, IsolationLevel.READ_UNCOMMITTED)
+
+    def stable_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the last stable offset of each partition: no transaction is open below it."""
+        return self._offsets("find the stable end of", dict.fromkeys(partitions, OffsetSpec.latest()))
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the first offset whose timestamp is at least the given one, None where there is none."""
+        wanted = {place: OffsetSpec.for_timestamp(time) for place, time in times.items()}
+        found = self._offsets("find a time in", wanted)
+        return {place: None if offset < 0 else offset for place, offset in found.items()}
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
+        """Return the offsets that a group has committed, of these partitions or of all; see the contract for open ones."""
+        places = None if partitions is None else [Position(*place) for place in partitions]
+        if places == []:
+            return {}
+        query = ConsumerGroupTopicPartitions(group, places)
+
+        def ask() -> list[Position]:
+            asked = self._client.list_consumer_group_offsets(
+                [query], require_stable=True, request_timeout=self._request_seconds
+            )
+            found = asked[group].result().topic_partitions or []
+            for each in found:
+                if each.error is not None:
+                    raise KafkaException(each.error)
+            return list(found)
+
+        found = self._call(f"read the offsets of group {group!r}", ask)
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group and its offsets; one that does not exist is no error."""
+        self._unless(
+            {KafkaError.GROUP_ID_NOT_FOUND},
+            f"delete group {group!r}",
+            lambda: self._client.delete_consumer_groups([group], request_timeout=self._request_seconds)[group].result(),
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.poll(0)
+
+    def _create(self, specs: Iterable[TopicSpec]) -> list[str]:
+        """Create topics; return the names of those that did not exist."""
+        new = [NewTopic(spec.name, spec.partitions, spec.replication, config=dict(spec.configs)) for spec in specs]
+        created = []
+        for name, future in self._client.create_topics(new, request_timeout=self._request_seconds).items():
+            if self._unless({KafkaError.TOPIC_ALREADY_EXISTS}, f"create topic {name!r}", future.result):
+                created.append(name)
+        return created
+
+    def _describe(self, topics: Iterable[str]) -> dict[str, Future[Any]]:
+        names = list(topics)
+        if not names:
+            return {}
+        return dict(self._client.describe_topics(TopicCollection(names), request_timeout=self._request_seconds))
+
+    def _described(self, name: str, future: Future[Any]) -> int:
+        try:
+            return len(future.result().partitions)
+        except KafkaException as exception:
+            error = broker_error(kafka_error(exception), f"find topic {name!r}")
+            if not error.retriable:
+                raise error from exception
+        doing = f"find topic {name!r}"
+        return self._call(doing, lambda: len(self._describe([name])[name].result().partitions))
+
+    def _present(self, name: str) -> None:
+        """Raise a passing error while a new topic is not known everywhere, or has a partition without a leader."""
+        try:
+            parts = self._describe([name])[name].result().partitions
+        except KafkaException as exception:
+            if kafka_error(exception).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            parts = []
+        if not parts or any(part.leader is None for part in parts):
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "not known to all brokers yet"))
+
+    def _gone(self, names: set[str]) -> None:
+        if left := names & self.topics().keys():
+            raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, f"{', '.join(sorted(left))} still there"))
+
+    def _offsets(
+        self,
+        doing: str,
+        wanted: Mapping[TopicPartition, Any],
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Offsets:
+        if not wanted:
+            return {}
+        query = {Position(topic, partition): spec for (topic, partition), spec in wanted.items()}
+        names = ", ".join(sorted({topic for topic, _ in wanted}))
+        found = self._ask(
+            f"{doing} {names}",
+            lambda: self._client.list_offsets(query, isolation_level=isolation, request_timeout=self._request_seconds),
+        )
+        return {(place.topic, place.partition): result.offset for place, result in found.items()}
+
+    def _ask(self, doing: str, request: Callable[[], Mapping[Any, Future[T]]]) -> dict[Any, T]:
+        """Send a request and wait for all parts of its answer."""
+        return self._call(doing, lambda: {key: future.result() for key, future in request().items()})
+
+    def _unless(self, fine: set[int], doing: str, call: Callable[[], Any]) -> bool:
+        """Run a call; tell whether it did something: an error of a code in ``fine`` says that nothing was to do."""
+        try:
+            call()
+        except KafkaException as exception:
+            error = kafka_error(exception)
+            if error.code() not in fine:
+                raise broker_error(error, doing) from exception
+            return False
+        return True
+
+    def _call(self, doing: str, call: Callable[[], T]) -> T:
+        """Run a call, again after a pause if it fails for a passing reason."""
+        now_ms = SystemClock().now_ms
+        deadline = now_ms() + self._timeout_ms
+        pause = SHORTEST_PAUSE
+        while True:
+            try:
+                return call()
+            except KafkaException as exception:
+                error = broker_error(kafka_error(exception), doing)
+                if not error.retriable or now_ms() >= deadline:
+                    raise error from exception
+            self._client.poll(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,203 @@
+"""The log as the engine sees it: four seams with two bodies, Kafka and memory, under one contract suite.
+
+    Admin      topics, their partitions, where they begin and end; what groups have committed
+    Producer   rows in, all of them or none: begin, produce, send_offsets, commit | abort
+    Reader     the records of a range of one partition
+    Log        makes the three
+
+Bytes only: what the bytes mean is the business of serdes. ``tests/log/test_log_contract.py`` holds both bodies to this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias
+
+from penstock.errors import ProductionError
+from penstock.record import Headers
+
+#: (topic, partition)
+TopicPartition: TypeAlias = tuple[str, int]
+#: the next offset of each partition
+Offsets: TypeAlias = dict[TopicPartition, int]
+#: a row to write: topic, partition (None: by the key), key, value, timestamp in milliseconds, headers
+Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
+#: told of a row that was refused when it was handed over (too large, no such partition)
+OnRefused: TypeAlias = Callable[[Row, ProductionError], None]
+
+
+class LogRecord(NamedTuple):
+    """A record as it was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it must be. ``partitions`` and ``replication`` -1: the cluster's default."""
+
+    name: str
+    partitions: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    replication: int = -1
+
+
+class Admin(Protocol):
+    """What can be asked and changed without reading or writing records. Offsets that do not exist raise ``TopicError``."""
+
+    def topics(self) -> dict[str, int]:
+        """Return every topic with the number of its partitions; those of the cluster itself (``__...``) left out."""
+        ...
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the number of partitions of each topic; raise ``TopicError`` if one is missing."""
+        ...
+
+    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the names of the topics that match a pattern as a whole, sorted."""
+        ...
+
+    def ensure_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
+        """Create the topics that are missing, check those that exist; return the names of the new ones."""
+        ...
+
+    def configs(self, topic: str) -> dict[str, str]:
+        """Return the settings of a topic, defaults too."""
+        ...
+
+    def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Change settings of a topic; the others stay."""
+        ...
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics; one that does not exist is no error."""
+        ...
+
+    def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return where each partition begins."""
+        ...
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return where each partition ends, open transactions counted."""
+        ...
+
+    def stable_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the last stable offset of each partition: no transaction is open below it."""
+        ...
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the first offset whose timestamp is at least the given one, None where there is none.
+
+        Aborted records count, and so do the markers of transactions, whose timestamp is the wall-clock time of their end:
+        the answer may lie before the first record of that time, and asking again from there gives it again.
+        """
+        ...
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
+        """Return the offsets that a group has committed, of these partitions or of all.
+
+        A transaction that is about to end is waited for, if partitions are named; asked for all, a cluster does not tell of
+        offsets that are committed for the first time by a transaction still open.
+        """
+        ...
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group and its offsets; one that does not exist is no error."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        ...
+
+
+class Producer(Protocol):
+    """One writer. Between ``begin`` and ``commit`` rows and offsets are collected; ``abort`` forgets them.
+
+    The transactional body makes them visible together; the other one (at least once) writes rows at once and offsets after
+    them, at ``commit``. Errors are ``BrokerError``; a ``FencedError`` ends the producer.
+    """
+
+    def init(self) -> None:
+        """Take over from any earlier producer of the same id: it is fenced, its open transaction is aborted."""
+        ...
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        ...
+
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
+        ...
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the offsets of a group with the transaction."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until every row is in the log (not yet committed)."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything since ``begin`` visible."""
+        ...
+
+    def abort(self) -> None:
+        """Forget everything since ``begin``."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connections; an open transaction is left to the next ``init`` or its timeout."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads committed records (or all, if made so)."""
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
+        """Yield the records with start <= offset < end, in order.
+
+        Where a transaction below ``end`` is about to end, it is waited for: a commit returns before its marker is in
+        every partition. A range that does not become stable in time raises ``BrokerError``.
+        """
+        ...
+
+    def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
+        """Return the last committed record of a partition, None if there is none."""
+        ...
+
+    def follow(self, starts: Mapping[TopicPartition, int]) -> Iterator[LogRecord | None]:
+        """Yield the records of several partitions as they come, for ever; None about every 100 ms without one."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        ...
+
+
+class Log(Protocol):
+    """A cluster, and the clients to use it with."""
+
+    @property
+    def admin(self) -> Admin:
+        """The one admin client."""
+        ...
+
+    def producer(self, transactional_id: str | None) -> Producer:
+        """Make a producer: transactional, or without an id one that writes at least once."""
+        ...
+
+    def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
+        """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
+        ...
+
+    def close(self) -> None:
+        """Close everything that was made here."""
+        ...

@@ -1,0 +1,54 @@
+"""The log whose body is a real Kafka cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.log.admin import KafkaAdmin
+from penstock.log.base import Producer, Reader
+from penstock.log.client import Connection
+from penstock.log.producer import PlainProducer, TransactionalProducer
+from penstock.log.reader import KafkaReader
+
+
+class KafkaLog:
+    """A cluster, and the clients to use it with. ``timeout``: seconds to wait for one that does not answer."""
+
+    def __init__(self, bootstrap_servers: str, kafka: Mapping[str, Any] | None = None, *, timeout: float = 60) -> None:
+        self.connection = Connection(bootstrap_servers, dict(kafka or {}))
+        self._timeout = timeout
+        self._admin: KafkaAdmin | None = None
+        self._made: list[Producer | Reader] = []
+
+    @property
+    def admin(self) -> KafkaAdmin:
+        """The one admin client, made when it is first asked for."""
+        if self._admin is None:
+            self._admin = KafkaAdmin(self.connection, timeout=self._timeout)
+        return self._admin
+
+    def producer(self, transactional_id: str | None) -> Producer:
+        """Make a producer: transactional, or without an id one that writes at least once."""
+        made: Producer
+        if transactional_id is None:
+            made = PlainProducer(self.connection, timeout=self._timeout)
+        else:
+            made = TransactionalProducer(self.connection, transactional_id, timeout=self._timeout)
+        self._made.append(made)
+        return made
+
+    def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
+        """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
+        patience = self._timeout if timeout is None else timeout
+        made = KafkaReader(self.connection, self.admin, committed=committed, timeout=patience)
+        self._made.append(made)
+        return made
+
+    def close(self) -> None:
+        """Close everything that was made here."""
+        while self._made:
+            self._made.pop().close()
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None

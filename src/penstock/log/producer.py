@@ -1,0 +1,225 @@
+"""The writer: rows and offsets of an epoch, in one transaction or, at least once, without.
+
+The loop over rows is hot: one call of the client for each row, about a microsecond. `produce_batch` of the client would take
+neither timestamps nor headers. Only failed deliveries are reported, so a row that arrives costs no call back into Python.
+
+A timestamp of 0 is written as 1: to the client 0 means "now", which would be a wrong time by half a century.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Producer as Client
+from confluent_kafka import TopicPartition as Position
+
+from penstock.errors import ProductionError
+from penstock.log.base import OnRefused, Row, TopicPartition
+from penstock.log.client import Connection, logger
+from penstock.log.failures import broker_error, kafka_error
+
+#: calls that wait are cut into slices, so that Ctrl-C is heard
+SLICE_SECONDS = 1.0
+_QUEUE_FULL_SECONDS = 0.005
+_NO_HEADERS: list[tuple[str, str | bytes | None]] = []
+
+
+class _RowWriter:
+    """What both producers share: the loop over rows, and deliveries that failed."""
+
+    def __init__(self, connection: Connection, timeout: float, **required: Any) -> None:
+        self._connection = connection
+        self._slices = max(1, round(timeout / SLICE_SECONDS))
+        self._failed: list[tuple[KafkaError, str]] = []
+        settings = connection.settings("producer", **required)
+        settings |= {"delivery.report.only.error": True, "on_delivery": self._on_failed_delivery}
+        self._client = Client(settings, logger=logger)
+
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
+        produce = self._client.produce
+        for row in rows:
+            topic, partition, key, value, timestamp, headers = row
+            place = -1 if partition is None else partition
+            named: list[tuple[str, str | bytes | None]] = [*headers] if headers else _NO_HEADERS
+            try:
+                produce(topic, value, key, place, None, None, timestamp or 1, named)
+            except BufferError:
+                self._produce_when_there_is_room(topic, value, key, place, None, None, timestamp or 1, named)
+            except KafkaException as exception:
+                refused = self._refusal(row, kafka_error(exception))
+                if on_refused is None:
+                    raise refused from exception
+                on_refused(row, refused)
+        self._client.poll(0)
+
+    def flush(self) -> None:
+        """Wait until every row is in the log; raise if one could not be delivered."""
+        for _ in range(self._slices):
+            if not self._client.flush(SLICE_SECONDS):
+                break
+            self._raise_failed()
+        else:
+            raise broker_error(
+                KafkaError(KafkaError._TIMED_OUT, f"{len(self._client)} rows wait still"), "deliver all rows in time"
+            )
+        self._raise_failed()
+
+    def close(self) -> None:
+        """Forget rows not yet sent and let go of the connections."""
+        self._client.purge()
+        with contextlib.suppress(KafkaException):  # a fenced client says so again; its rows are gone either way
+            self._client.flush(SLICE_SECONDS)
+
+    def _produce_when_there_is_room(self, *arguments: Any) -> None:
+        while True:
+            self._client.poll(_QUEUE_FULL_SECONDS)
+            try:
+                return self._client.produce(*arguments)
+            except BufferError:
+                continue
+
+    @staticmethod
+    def _refusal(row: Row, error: KafkaError) -> ProductionError:
+        topic, partition, key, value, *_ = row
+        size = len(key or b"") + len(value or b"")
+        where = topic if partition is None else f"{topic}-{partition}"
+        return ProductionError(f"a row of {size} bytes for {where} was refused: {broker_error(error, 'send it')}")
+
+    def _on_failed_delivery(self, error: KafkaError, message: Message) -> None:
+        self._failed.append((error, f"{message.topic()}-{message.partition()}"))
+
+    def _raise_failed(self) -> None:
+        if not self._failed:
+            return
+        failed, self._failed = self._failed, []
+        error, where = failed[0]
+        said = broker_error(error, f"deliver {len(failed)} rows, the first to {where}")
+        said.abortable = not said.fatal
+        raise said
+
+    def _in_slices(self, doing: str, call: Callable[[float], Any]) -> None:
+        """Run a call with a slice of time, again and again while it says that it may go on."""
+        for _ in range(self._slices):
+            try:
+                call(SLICE_SECONDS)
+                return
+            except KafkaException as exception:
+                last = broker_error(kafka_error(exception), doing)
+                if not last.retriable or last.abortable or last.fatal:
+                    raise last from exception
+                self._client.poll(0.05)
+        raise last
+
+
+class TransactionalProducer(_RowWriter):
+    """Exactly once: rows and offsets become visible together, at ``commit``, or never.
+
+    ``timeout`` seconds is how long ``init``, ``flush``, ``commit`` and ``abort`` wait for a cluster that does not answer.
+    """
+
+    def __init__(self, connection: Connection, transactional_id: str, *, timeout: float = 60) -> None:
+        super().__init__(connection, timeout, transactional_id=transactional_id)
+        self._id = transactional_id
+        self._groups: dict[str, Any] = {}
+
+    def init(self) -> None:
+        """Take over from any earlier producer of the same id: it is fenced, its open transaction is aborted."""
+        self._in_slices(f"begin as producer {self._id!r}", self._client.init_transactions)
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._once("begin a transaction", self._client.begin_transaction)
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the offsets of a group with the transaction."""
+        positions = [Position(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        member = self._member(group)
+        self._in_slices(
+            f"commit offsets of group {group!r}",
+            lambda seconds: self._client.send_offsets_to_transaction(positions, member, seconds),
+        )
+
+    def commit(self) -> None:
+        """Make everything since ``begin`` visible."""
+        self.flush()
+        self._in_slices("commit the transaction", self._client.commit_transaction)
+        self._raise_failed()
+
+    def abort(self) -> None:
+        """Forget everything since ``begin``."""
+        self._in_slices("abort the transaction", self._client.abort_transaction)
+        self._client.poll(0)
+        self._failed.clear()
+
+    def _once(self, doing: str, call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except KafkaException as exception:
+            raise broker_error(kafka_error(exception), doing) from exception
+
+    def _member(self, group: str) -> Any:
+        """The group as the transaction knows it: without members, since the epochs choose what is read."""
+        if group not in self._groups:
+            settings = self._connection.settings("consumer", group_id=group, enable_auto_commit=False)
+            consumer = Consumer(settings, logger=logger)
+            self._groups[group] = consumer.consumer_group_metadata()
+            consumer.close()
+        return self._groups[group]
+
+
+class PlainProducer(_RowWriter):
+    """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
+
+    def __init__(self, connection: Connection, *, timeout: float = 60) -> None:
+        super().__init__(connection, timeout, enable_idempotence=True)
+        self._offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._committers: dict[str, Consumer] = {}
+
+    def init(self) -> None:
+        """Do nothing: without a transaction there is no one to take over from."""
+
+    def begin(self) -> None:
+        """Begin to collect offsets."""
+        self._offsets.clear()
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep the offsets of a group for the commit."""
+        self._offsets.setdefault(group, {}).update(offsets)
+
+    def commit(self) -> None:
+        """Wait until all rows are in the log, then commit the offsets."""
+        self.flush()
+        for group, offsets in self._offsets.items():
+            positions = [Position(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+            committer = self._committer(group)
+            self._in_slices(
+                f"commit offsets of group {group!r}",
+                lambda _, committer=committer, positions=positions: committer.commit(  # type: ignore[misc]
+                    offsets=positions, asynchronous=False
+                ),
+            )
+        self._offsets.clear()
+
+    def abort(self) -> None:
+        """Forget the offsets, and the rows that were not sent yet."""
+        self._offsets.clear()
+        self._client.purge()
+        self._client.flush(SLICE_SECONDS)
+        self._failed.clear()
+
+    def close(self) -> None:
+        """Forget rows not yet sent and let go of the connections."""
+        super().close()
+        for committer in self._committers.values():
+            committer.close()
+        self._committers.clear()
+
+    def _committer(self, group: str) -> Consumer:
+        if group not in self._committers:
+            settings = self._connection.settings("consumer", group_id=group, enable_auto_commit=False)
+            self._committers[group] = Consumer(settings, logger=logger)
+        return self._committers[group]

@@ -1,0 +1,140 @@
+"""Read records of a cluster by their offsets: a range of one partition, the last record, or what comes next.
+
+A range ends by its offsets, not by its records: the last ones may be markers of a transaction, which no reader sees. The
+client then tells that the (stable) end of the partition was reached, and at which offset. If that is below the end of the
+range, a transaction is still open there. A commit returns before its marker is in every partition, so this is no error: the
+reader waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as Position
+
+from penstock.errors import BrokerError
+from penstock.log.admin import KafkaAdmin
+from penstock.log.base import LogRecord, TopicPartition
+from penstock.log.client import Connection, logger
+from penstock.log.failures import TRANSIENT, broker_error
+
+BATCH = 10_000
+POLL_SECONDS = 0.1
+
+
+class KafkaReader:
+    """Reads committed records, or all of them. One client, used for one range after the other.
+
+    ``timeout``: seconds without any answer after which a range is given up.
+    """
+
+    def __init__(
+        self, connection: Connection, admin: KafkaAdmin, *, committed: bool = True, timeout: float = 60
+    ) -> None:
+        self._admin = admin
+        self._patience = max(1, round(timeout / POLL_SECONDS))
+        self._client = Consumer(
+            connection.settings(
+                "consumer",
+                group_id="penstock-reader",  # asked for by the client; nothing is committed
+                enable_auto_commit=False,
+                enable_auto_offset_store=False,
+                enable_partition_eof=True,
+                auto_offset_reset="error",
+                isolation_level="read_committed" if committed else "read_uncommitted",
+            ),
+            logger=logger,
+        )
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
+        """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
+        if start >= end:
+            return
+        self._client.assign([Position(topic, partition, start)])
+        reached = start
+        try:
+            for message in self._messages():
+                offset = message.offset() or 0
+                if message.error() is not None:  # the stable end of the partition
+                    reached = offset
+                elif offset < end:
+                    yield _record(message)
+                if offset >= end or (offset == end - 1 and message.error() is None):
+                    return
+        finally:
+            self._client.unassign()
+        raise BrokerError(
+            f"{topic}-{partition} was to be read up to {end}, but nothing comes after {reached}: "
+            "a transaction is open there, the topic was made anew, or the broker does not answer",
+            retriable=True,
+        )
+
+    def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
+        """Return the last committed record of a partition, None if there is none."""
+        place = (topic, partition)
+        end = self._admin.stable_offsets([place])[place]
+        earliest = self._admin.earliest_offsets([place])[place]
+        reach, found = 4, None
+        while found is None and end > earliest:
+            start = max(earliest, end - reach)
+            for found in self.read(topic, partition, start, end):  # noqa: B007 (the last one is wanted)
+                pass
+            end, reach = start, reach * 8  # nothing but markers and aborted records there: look further back
+        return found
+
+    def follow(self, starts: Mapping[TopicPartition, int]) -> Iterator[LogRecord | None]:
+        """Yield the records of several partitions as they come, for ever; None about every 100 ms without one."""
+        self._client.assign([Position(topic, partition, offset) for (topic, partition), offset in starts.items()])
+        try:
+            while True:
+                messages = self._next_messages()
+                if not messages:
+                    yield None
+                for message in messages:
+                    if message.error() is None:
+                        yield _record(message)
+        finally:
+            self._client.unassign()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def _messages(self) -> Iterator[Message]:
+        """Yield messages and ends of partitions, until nothing comes for too long."""
+        idle = 0
+        while idle < self._patience:
+            messages = self._next_messages()
+            idle = 0 if messages else idle + 1
+            yield from messages
+
+    def _next_messages(self) -> list[Message]:
+        """Wait for one message, then take all that are there: a batch alone would wait until it is full."""
+        first = self._client.poll(POLL_SECONDS)
+        if first is None:
+            return []
+        messages = [first, *self._client.consume(BATCH, 0)]
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() not in TRANSIENT and error.code() != KafkaError._PARTITION_EOF:
+                raise broker_error(error, f"read {message.topic()}-{message.partition()}")
+        return [message for message in messages if _counts(message)]
+
+
+def _counts(message: Message) -> bool:
+    error = message.error()
+    return error is None or error.code() == KafkaError._PARTITION_EOF
+
+
+def _record(message: Message) -> LogRecord:
+    headers = message.headers()
+    return LogRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.key(),
+        message.value(),
+        message.timestamp()[1],
+        tuple(headers) if headers else (),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,342 @@
+"""What the engine relies on, of the log in memory and of a real Kafka alike."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
+from penstock.log.base import LogRecord, TopicSpec
+from penstock.log.partitioner import partition_for
+
+
+def row(topic, value, *, key=None, partition=0, timestamp=10, headers=()):
+    return (topic, partition, key, value, timestamp, headers)
+
+
+@pytest.fixture
+def topic(log, name):
+    wanted = name("topic")
+    log.admin.ensure_topics([TopicSpec(wanted, 1)])
+    return wanted
+
+
+@pytest.fixture
+def producer(log, name):
+    made = log.producer(name("app"))
+    made.init()
+    return made
+
+
+def committed(log, topic, partition=0):
+    """All committed records; waits for the marker of a transaction that was just committed."""
+    place = (topic, partition)
+    return list(log.reader().read(topic, partition, 0, log.admin.end_offsets([place])[place]))
+
+
+def eventually(find, expected, seconds=20):
+    """Ask until the answer is as expected: a commit returns before all partitions have heard of it."""
+    deadline = time.monotonic() + seconds
+    while (found := find()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert found == expected
+
+
+def values(log, topic, partition=0):
+    return [record.value for record in committed(log, topic, partition)]
+
+
+# topics
+
+
+def test_missing_topics_are_created_and_existing_ones_are_left_alone(log, name):
+    specs = [TopicSpec(name("a"), 3, {"cleanup.policy": "compact"}), TopicSpec(name("b"), 1)]
+    assert sorted(log.admin.ensure_topics(specs)) == sorted(spec.name for spec in specs)
+    assert log.admin.ensure_topics(specs) == []
+    assert log.admin.partitions([name("a"), name("b")]) == {name("a"): 3, name("b"): 1}
+    assert log.admin.configs(name("a"))["cleanup.policy"] == "compact"
+    assert log.admin.topics().items() >= {(name("a"), 3), (name("b"), 1)}
+    assert log.admin.matching(re.compile(name("[ab]"))) == [name("a"), name("b")]
+    assert log.admin.matching(re.compile("[ab]")) == []
+
+
+def test_a_topic_with_other_partitions_or_settings_is_refused_with_a_remedy(log, name):
+    log.admin.ensure_topics([TopicSpec(name("a"), 2)])
+    with pytest.raises(TopicError, match=r"has 2 partitions, but must have 3"):
+        log.admin.ensure_topics([TopicSpec(name("a"), 3)])
+    wanted = TopicSpec(name("a"), 2, {"cleanup.policy": "compact"})
+    with pytest.raises(TopicError, match=r"cleanup.policy is 'delete', but must be 'compact'.*topics alter"):
+        log.admin.ensure_topics([wanted])
+    log.admin.alter_configs(name("a"), {"cleanup.policy": "compact"})
+    assert log.admin.ensure_topics([wanted]) == []
+
+
+def test_more_retention_than_asked_for_is_welcome(log, name):
+    log.admin.ensure_topics([TopicSpec(name("a"), 1, {"retention.ms": "5000"})])
+    log.admin.ensure_topics([TopicSpec(name("a"), 1, {"retention.ms": "4000"})])
+    with pytest.raises(TopicError, match=r"retention.ms is '5000', but must be '6000'"):
+        log.admin.ensure_topics([TopicSpec(name("a"), 1, {"retention.ms": "6000"})])
+
+
+def test_a_missing_topic_is_named(log, name):
+    with pytest.raises(TopicError, match=name("none")):
+        log.admin.partitions([name("none")])
+    assert log.admin.partitions([]) == {}
+
+
+def test_a_deleted_topic_is_gone_and_deleting_it_again_is_no_error(log, topic):
+    log.admin.delete_topics([topic])
+    assert topic not in log.admin.topics()
+    log.admin.delete_topics([topic])
+    log.admin.delete_topics([])
+
+
+# transactions
+
+
+def test_records_keep_key_value_timestamp_headers_and_order(log, topic, producer):
+    rows = [
+        (topic, 0, b"k", b"v", 5, (("h", b"1"), ("h", None), ("", b""))),
+        (topic, 0, None, None, 7, ()),
+        (topic, 0, b"", b"", 6, ()),
+    ]
+    producer.begin()
+    producer.produce(rows)
+    producer.commit()
+    assert committed(log, topic) == [
+        LogRecord(topic, 0, offset, *row[2:]) for offset, row in enumerate(rows)
+    ]  # fmt: skip
+
+
+def test_a_timestamp_of_zero_is_written_as_one(log, topic, producer):
+    producer.begin()
+    producer.produce([row(topic, b"v", timestamp=0)])
+    producer.commit()
+    assert [record.timestamp for record in committed(log, topic)] == [1]
+
+
+def test_a_key_goes_to_the_partition_that_java_chooses(log, name, producer):
+    log.admin.ensure_topics([TopicSpec(name("keyed"), 4)])
+    keys = [b"", *(f"key-{number}".encode() for number in range(40))]
+    producer.begin()
+    producer.produce([row(name("keyed"), b"v", key=key, partition=None) for key in keys])
+    producer.commit()
+    for partition in range(4):
+        found = [record.key for record in committed(log, name("keyed"), partition)]
+        assert found == [key for key in keys if partition_for(key, 4) == partition]
+
+
+def test_nothing_is_visible_before_the_commit_and_all_of_it_after(log, name, producer):
+    topics = [name("a"), name("b")]
+    log.admin.ensure_topics(TopicSpec(each, 1) for each in topics)
+    producer.begin()
+    producer.produce(row(each, b"v") for each in topics)
+    producer.send_offsets(name("group"), {(name("a"), 0): 17})
+    producer.flush()
+    places = [(each, 0) for each in topics]
+    assert log.admin.end_offsets(places) == dict.fromkeys(places, 1)
+    assert log.admin.stable_offsets(places) == dict.fromkeys(places, 0)
+    assert [log.reader().last_record(each) for each in topics] == [None, None]
+    producer.commit()
+    assert [values(log, each) for each in topics] == [[b"v"], [b"v"]]
+    assert log.admin.committed(name("group"), places) == {(name("a"), 0): 17}
+    eventually(lambda: log.admin.committed(name("group")), {(name("a"), 0): 17})
+    assert log.admin.committed(name("group"), []) == {}
+    eventually(lambda: log.admin.stable_offsets(places), dict.fromkeys(places, 2))  # the marker has an offset, too
+
+
+def test_an_aborted_transaction_leaves_no_record_and_no_offset(log, topic, name, producer):
+    producer.begin()
+    producer.produce([row(topic, b"lost")])
+    producer.send_offsets(name("group"), {(topic, 0): 17})
+    producer.abort()
+    producer.begin()
+    producer.produce([row(topic, b"kept")])
+    producer.commit()
+    assert values(log, topic) == [b"kept"]
+    assert log.admin.committed(name("group")) == {}
+
+
+def test_a_transaction_of_offsets_alone_is_committed(log, topic, name, producer):
+    producer.begin()
+    producer.send_offsets(name("group"), {(topic, 0): 3})
+    producer.commit()
+    assert log.admin.committed(name("group"), [(topic, 0)]) == {(topic, 0): 3}
+
+
+def test_an_empty_transaction_is_no_error(log, topic, producer):
+    producer.begin()
+    producer.commit()
+    producer.begin()
+    producer.abort()
+    assert values(log, topic) == []
+
+
+def test_a_second_producer_of_an_id_fences_the_first_and_aborts_its_transaction(log, topic, name):
+    first, second = (log.producer(name("app")) for _ in range(2))
+    first.init()
+    first.begin()
+    first.produce([row(topic, b"first")])
+    first.flush()
+    second.init()
+    with pytest.raises(FencedError, match=r"another instance.*Only one instance") as caught:
+        first.commit()
+    assert caught.value.fatal
+    second.begin()
+    second.produce([row(topic, b"second")])
+    second.commit()
+    assert values(log, topic) == [b"second"]
+
+
+def test_a_row_for_a_missing_topic_fails_the_transaction_which_can_be_aborted(log, topic, name, producer):
+    producer.begin()
+    producer.produce([row(topic, b"v"), row(name("none"), b"v")])
+    with pytest.raises(TopicError, match=name("none")) as caught:
+        producer.commit()
+    assert caught.value.abortable
+    producer.abort()
+    producer.begin()
+    producer.produce([row(topic, b"again")])
+    producer.commit()
+    assert values(log, topic) == [b"again"]
+
+
+def test_a_row_that_is_too_large_is_refused_or_handed_back(log, topic, producer):
+    large, small = row(topic, b"x" * 2_000_000), row(topic, b"small")
+    producer.begin()
+    with pytest.raises(ProductionError, match=topic):
+        producer.produce([large])
+    refused = []
+    producer.produce([large, small], lambda row, error: refused.append(row))
+    producer.commit()
+    assert refused == [large]
+    assert values(log, topic) == [b"small"]
+
+
+def test_at_least_once_writes_rows_and_then_offsets(log, topic, name):
+    producer = log.producer(None)
+    producer.init()
+    producer.begin()
+    producer.produce([row(topic, b"1"), row(topic, b"2")])
+    producer.send_offsets(name("group"), {(topic, 0): 5})
+    assert log.admin.committed(name("group")) == {}
+    producer.commit()
+    assert values(log, topic) == [b"1", b"2"]
+    assert log.admin.committed(name("group")) == {(topic, 0): 5}
+    producer.begin()
+    producer.send_offsets(name("group"), {(topic, 0): 9})
+    producer.abort()
+    producer.begin()
+    producer.commit()
+    assert log.admin.committed(name("group")) == {(topic, 0): 5}
+
+
+def test_a_deleted_group_has_no_offsets(log, topic, name, producer):
+    producer.begin()
+    producer.send_offsets(name("group"), {(topic, 0): 3})
+    producer.commit()
+    assert log.admin.committed(name("group"), [(topic, 0)]) == {(topic, 0): 3}
+    log.admin.delete_group(name("group"))
+    assert log.admin.committed(name("group")) == {}
+    log.admin.delete_group(name("group"))
+
+
+# reading
+
+
+@pytest.fixture
+def three_epochs(log, topic, producer):
+    """Offsets 0 1 | 2 (marker) | 3 aborted | 4 (marker) | 5 6 | 7 (marker)."""
+    for numbers in ((b"0", b"1"), None, (b"5", b"6")):
+        producer.begin()
+        producer.produce(row(topic, value, timestamp=int(value) * 100) for value in numbers or (b"3",))
+        producer.flush()
+        if numbers is None:
+            producer.abort()
+        else:
+            producer.commit()
+    eventually(lambda: log.admin.stable_offsets([(topic, 0)]), {(topic, 0): 8})
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (0, 8, "0 1 5 6"),
+        (0, 1, "0"),
+        (1, 6, "1 5"),
+        (2, 5, ""),
+        (6, 7, "6"),
+        (6, 8, "6"),
+        (7, 8, ""),
+        (8, 8, ""),
+        (3, 3, ""),
+    ],
+)
+def test_a_range_has_the_committed_records_between_its_offsets(log, three_epochs, start, end, expected):
+    found = [record.value.decode() for record in log.reader().read(three_epochs, 0, start, end)]
+    assert found == expected.split()
+
+
+def test_one_reader_reads_one_range_after_the_other(log, three_epochs):
+    reader = log.reader()
+    for _ in range(3):
+        assert [record.offset for record in reader.read(three_epochs, 0, 0, 8)] == [0, 1, 5, 6]
+        assert next(reader.read(three_epochs, 0, 1, 8)).offset == 1
+
+
+def test_an_uncommitted_reader_sees_aborted_records_too(log, three_epochs):
+    assert [record.offset for record in log.reader(committed=False).read(three_epochs, 0, 0, 8)] == [0, 1, 3, 5, 6]
+
+
+def test_a_range_beyond_the_end_is_an_error_and_not_a_short_answer(log, three_epochs):
+    with pytest.raises(BrokerError, match="was to be read up to 9, but nothing comes after 8"):
+        list(log.reader(timeout=0.3).read(three_epochs, 0, 0, 9))
+
+
+def test_a_range_that_begins_beyond_the_end_is_an_error(log, three_epochs):
+    with pytest.raises(BrokerError):
+        list(log.reader().read(three_epochs, 0, 20, 30))
+
+
+def test_the_last_record_is_found_behind_markers_and_aborted_records(log, three_epochs, producer):
+    assert log.reader().last_record(three_epochs).offset == 6
+    for _ in range(6):
+        producer.begin()
+        producer.produce([row(three_epochs, b"no")])
+        producer.flush()
+        producer.abort()
+    assert log.reader().last_record(three_epochs).offset == 6
+
+
+def test_an_empty_partition_has_no_last_record(log, topic):
+    assert log.reader().last_record(topic) is None
+
+
+def test_a_time_has_an_offset(log, topic):
+    producer, place = log.producer(None), (topic, 0)
+    producer.begin()
+    producer.produce(row(topic, b"v", timestamp=timestamp) for timestamp in (100, 300, 200, 400))
+    producer.commit()
+    found = {time: log.admin.offsets_for_times({place: time})[place] for time in (0, 100, 101, 400, 401)}
+    assert found == {0: 0, 100: 0, 101: 1, 400: 3, 401: None}
+    assert log.admin.earliest_offsets([place]) == {place: 0}
+    assert log.admin.offsets_for_times({}) == {}
+
+
+def test_the_marker_of_a_transaction_has_the_time_of_its_end(log, three_epochs):
+    place = (three_epochs, 0)
+    found = {time: log.admin.offsets_for_times({place: time})[place] for time in (100, 101, 2**50)}
+    assert found == {100: 1, 101: 2, 2**50: None}
+
+
+def test_followers_see_what_comes(log, three_epochs, producer):
+    records = log.reader().follow({(three_epochs, 0): 6})
+    assert next(record for record in records if record is not None).offset == 6
+    producer.begin()
+    producer.produce([row(three_epochs, b"8")])
+    producer.commit()
+    assert next(record for record in records if record is not None).value == b"8"
+    assert next(records) is None
