@@ -35,6 +35,8 @@ def test_it_works_without_with():
     assert out(driver).read() == Record("a", 1, 0)
     driver.close()
     driver.close()
+    with pytest.raises(Exception, match="closed"):
+        driver.input_topic("in").pipe("a", 1)
 
 
 def test_reading():

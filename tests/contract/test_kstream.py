@@ -210,6 +210,39 @@ def test_a_partitioner_returns_a_number_several_or_none():
         assert driver.output_topic("nowhere").read_values() == []
 
 
+@pytest.mark.parametrize(
+    "partitioner",
+    [
+        lambda topic, key, value, partitions: partitions - 1,
+        lambda topic, key, value, headers, partitions: partitions - 1 + len(headers),
+        lambda key, value, partitions: partitions - 1,
+    ],
+    ids=["as in Kafka", "with headers", "without the topic"],
+)
+def test_a_partitioner_takes_what_it_needs(partitioner):
+    builder = StreamsBuilder()
+    builder.stream("in").to("out", partitioner=partitioner)
+    with TopologyTestDriver(builder, partitions=3) as driver:
+        driver.input_topic("in").pipe("a", 1)
+        assert driver.output_topic("out").read_values() == [1]
+
+
+def test_a_topic_chosen_by_key_and_value_alone():
+    builder = StreamsBuilder()
+    builder.stream("in").to(lambda key, value: f"of-{key}")
+    with TopologyTestDriver(builder) as driver:
+        driver.input_topic("in").pipe("a", 1)
+        assert driver.output_topic("of-a").read_values() == [1]
+
+
+@pytest.mark.parametrize("answer", ["x", 7, -1, [0, "y"], 1.5])
+def test_a_partitioner_with_an_impossible_answer_says_so(answer):
+    builder = StreamsBuilder()
+    builder.stream("in").to("out", partitioner=lambda topic, key, value, partitions: answer)
+    with TopologyTestDriver(builder) as driver, pytest.raises(Exception, match="partitioner"):
+        driver.input_topic("in").pipe("a", 1)
+
+
 def test_headers_and_timestamps_go_through():
     builder = StreamsBuilder()
     builder.stream("in").map_values(lambda v: v + 1).to("out")

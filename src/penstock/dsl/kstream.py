@@ -125,7 +125,11 @@ class KStream(StatelessVerbs[K, V]):
         partitioner: Partitioner | None = None,
         name: str | None = None,
     ) -> None:
-        """Write the records to a topic, or to the one that ``topic_or_extractor(key, value, origin)`` names."""
+        """Write the records to a topic, or to the one that ``topic_or_extractor(key, value)`` or ``(key, value, origin)`` names.
+
+        ``partitioner(topic, key, value, partitions)`` chooses a partition, several, or None for the usual one; it may take the
+        headers before the number, or leave out the topic.
+        """
         destination, extractor = split_destination(topic_or_extractor)
         key_serde, value_serde = key or self._key or Serdes.string, value or self._value or Serdes.json
         partitioner = check_partitioner(partitioner) or default_partitioner(key_serde)

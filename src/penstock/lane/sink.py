@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError, TopologyError, describe_function
@@ -10,6 +10,7 @@ from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
+from penstock.topology.functions import partitioner_call, takes
 from penstock.topology.node import SinkNode
 
 
@@ -43,7 +44,9 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
     A serializer that raises is the production policy's to judge; an extractor or partitioner that raises is the node's own failure.
     """
     serialize_key, serialize_value = sink.key.serialize, sink.value.serialize
-    topic, extractor, partitioner, internal = sink.topic, sink.extractor, sink.partitioner, sink.internal
+    topic, extractor, internal = sink.topic, sink.extractor, sink.internal
+    partitioner = None if sink.partitioner is None else partitioner_call(sink.partitioner)
+    with_origin = extractor is not None and takes(extractor, 3)
     by_window = partition_key(sink)
     emit = task.outputs.append
 
@@ -51,7 +54,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
         if extractor is None:
             target = topic
         else:  # it sees the time and headers that the nodes before gave the record
-            target = _extracted(extractor, key, value, task.origin._replace(timestamp=timestamp, headers=headers))
+            origin = (task.origin._replace(timestamp=timestamp, headers=headers),) if with_origin else ()
+            target = _extracted(extractor, key, value, origin)
         assert target is not None
         try:
             key_bytes = None if key is None else serialize_key(key)
@@ -60,7 +64,7 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
             refuse(sink, key, value, timestamp, headers, error)
             return
         if partitioner is not None:
-            chosen = _chosen(partitioner(target, key, value, partitions(target)), target, partitions)
+            chosen = _chosen(partitioner(target, key, value, headers, partitions(target)), target, partitions)
             if chosen is not None:
                 if not chosen:
                     task.drop_at(sink.name, "no_partition")
@@ -75,8 +79,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
     return on_record
 
 
-def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: Origin) -> str:
-    topic = extractor(key, value, origin)
+def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: tuple[Origin, ...]) -> str:
+    topic = extractor(key, value, *origin)
     if not isinstance(topic, str) or not topic:
         raise TopologyError(
             f"the topic name extractor {describe_function(extractor)} returned {topic!r}: must be a topic name"
@@ -88,8 +92,10 @@ def _chosen(answer: Any, topic: str, partitions: Callable[[str], int]) -> tuple[
     """Bring a partitioner's answer (a number, several, or None for the default) to a tuple, checked."""
     if answer is None:
         return None
-    chosen = (answer,) if isinstance(answer, int) else tuple(answer)
+    chosen = tuple(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else (answer,)
     for partition in chosen:
+        if not isinstance(partition, int):
+            raise TopologyError(f"the partitioner of {topic} returned {answer!r}: must be a number, several, or None")
         if not 0 <= partition < partitions(topic):
             raise TopologyError(
                 f"the partitioner chose partition {partition} of {topic}, which has {partitions(topic)}"

@@ -120,6 +120,8 @@ class TopologyTestDriver:
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()
     ) -> None:
         """Send one record as bytes."""
+        if self._closed:
+            raise StoreError("the driver is closed: pipe records inside the with block, or make a new driver")
         self._lanes.check_topic(topic)
         if not 0 <= partition < self._partitions:
             raise ConfigError(f"partition {partition} of {topic}: the driver has partitions={self._partitions}")

@@ -11,7 +11,7 @@ from penstock.durations import millis
 from penstock.errors import TopologyError, nearest
 from penstock.serde import Serdes
 from penstock.state.spec import StoreKind, StoreSpec
-from penstock.topology.functions import check_function
+from penstock.topology.functions import check_topic_extractor
 from penstock.topology.names import check_name
 
 #: "earliest", "latest", "none", or how far back to start
@@ -24,6 +24,8 @@ def split_topics(topics: Topics) -> tuple[tuple[str, ...], re.Pattern[str] | Non
     """Return the topics as names, or the pattern."""
     if isinstance(topics, re.Pattern):
         return (), topics
+    if not isinstance(topics, Iterable):
+        raise TopologyError(f"topics are a name, several names, or a compiled pattern, but got {topics!r}")
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     if not names:
         raise TopologyError("a source needs at least one topic")
@@ -33,7 +35,7 @@ def split_topics(topics: Topics) -> tuple[tuple[str, ...], re.Pattern[str] | Non
 def split_destination(topic: str | Callable[..., str]) -> tuple[str | None, Callable[..., str] | None]:
     """Return where a sink writes: a topic, or the function that names it."""
     if callable(topic):
-        return None, check_function(topic, "to", "key", "value", "origin")
+        return None, check_topic_extractor(topic)
     return check_name(topic, "topic"), None
 
 

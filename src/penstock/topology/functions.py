@@ -49,8 +49,32 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def check_partitioner(function: Any) -> Callable[..., Any] | None:
-    """Return a partitioner, or None where none is given."""
-    return None if function is None else check_function(function, "partitioner", "topic", "key", "value", "partitions")
+    """Return a partitioner, or None where none is given; it may take the headers before the number, or leave out the topic."""
+    if function is None or (callable(function) and (takes(function, 5) or takes(function, 3))):
+        return function  # type: ignore[no-any-return]
+    return check_function(function, "partitioner", "topic", "key", "value", "partitions")
+
+
+def partitioner_call(partitioner: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a partitioner as a function of (topic, key, value, headers, partitions), whichever of them it takes.
+
+    >>> partitioner_call(lambda topic, key, value, partitions: partitions - 1)("out", "k", "v", (), 4)
+    3
+    >>> partitioner_call(lambda key, value, partitions: len(key))("out", "k", "v", (), 4)
+    1
+    """
+    if takes(partitioner, 4):
+        return lambda topic, key, value, headers, partitions: partitioner(topic, key, value, partitions)
+    if takes(partitioner, 5):
+        return partitioner
+    return lambda topic, key, value, headers, partitions: partitioner(key, value, partitions)
+
+
+def check_topic_extractor(function: Any) -> Callable[..., Any]:
+    """Return a function that names the topic of a record; it may leave out the record's origin."""
+    if callable(function) and takes(function, 2):
+        return function  # type: ignore[no-any-return]
+    return check_function(function, "to", "key", "value", "origin")
 
 
 def check_extractor(function: Any) -> Callable[..., Any] | None:

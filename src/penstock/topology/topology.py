@@ -60,6 +60,9 @@ class Topology(ReadableTopology):
         super().__init__()
         self._wrapper = check_wrapper(wrapper)
 
+    def __repr__(self) -> str:
+        return f"Topology({len(self.nodes)} nodes in {len(self.subtopologies())} sub-topologies, {len(self.stores)} stores)"
+
     # the Processor API
 
     def add_source(
