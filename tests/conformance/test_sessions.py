@@ -105,7 +105,10 @@ def test_old_values_reach_a_table_downstream(cached: bool) -> None:
 @pytest.mark.capability("SW1", "W3")
 @pytest.mark.parametrize("name", ["no grace", "grace", "much grace"])
 def test_the_default_store(name: str) -> None:
-    """A known difference: past the retention of its store Kafka's cache forgets the tombstone of a merged session."""
+    """A known difference: past the retention of its store Kafka's cache forgets the tombstone of a merged session.
+
+    `test_default_stores` compares this at the scale of segments, and exactly.
+    """
     windows = WINDOWS[name]
 
     def topology(builder: Any) -> None:

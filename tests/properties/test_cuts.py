@@ -171,9 +171,9 @@ def ordered(updates, order):
     return {key: order(rows) for key, rows in updates.items()}
 
 
-def check(topology, cached, script, partitions=PARTITIONS):
+def check(topology, cached, script, partitions=PARTITIONS, lanes_of=LANES):
     updates, stores = run(topology, cached, script)
-    for lanes in LANES:
+    for lanes in lanes_of:
         for count in partitions:
             for barrier in BARRIERS:
                 case = f"lanes={lanes} partitions={count} barrier={barrier}"
@@ -255,6 +255,51 @@ def test_several_topics_and_re_keys(topology, cached, script):
     if topology is stream_join:  # let every shard and partition hear that all windows are over
         script += [("a", f"k{n}", f"end{round}", 1000 * round) for round in (1, 2) for n in range(6)]
     check(topology, cached, script)
+
+
+def in_minutes(windows, size, *functions):
+    """A topology of windows that a default store drops by segments, within the script."""
+
+    def topology(builder, cached):
+        session = isinstance(windows, SessionWindows)
+        kept = windows.retention
+        store = Stores.session("s", kept, cached=cached) if session else Stores.window("s", kept, size, cached=cached)
+        windowed = builder.stream("a", **TEXT).group_by_key().windowed_by(windows)
+        out = windowed.aggregate(str, append, *functions, store=store, **TEXT).to_stream()
+        key = Serdes.session_windowed(Serdes.string) if session else Serdes.windowed(Serdes.string, size)
+        out.to("out", key=key, value=Serdes.string)
+
+    return topology
+
+
+MINUTES = {
+    "hopping": in_minutes(TimeWindows(100_000, advance=30_000, grace=50_000), 100_000),
+    "sliding": in_minutes(SlidingWindows(60_000, grace=50_000), 60_000),
+    "sessions": in_minutes(SessionWindows(60_000, grace=40_000), 0, lambda key, one, other: f"{one}+{other}"),
+}
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "uncached"])
+@pytest.mark.parametrize("name", MINUTES)
+@few
+@given(script=out_of_order())
+def test_windows_of_minutes_in_default_stores(name, cached, script):
+    """Segments are dropped within the script, and sessions are merged that their store has expired."""
+    scaled = [(topic, key, value, timestamp * 10_000) for topic, key, value, timestamp in script]
+    one_shard = name == "sessions" and not cached  # see the next test
+    check(MINUTES[name], cached, scaled, partitions=(1,), lanes_of=(1,) if one_shard else LANES)
+
+
+def test_a_session_store_without_a_cache_expires_sessions_by_the_time_of_its_shard():
+    """Without a cache a session past the retention is not found, as in Kafka Streams, and of that time a shard hears by its own keys."""
+    script = [("a", "k5", "v1", 270_000), ("a", "k1", "v1", 380_000), ("a", "k5", "v2", 320_000)]
+    ends = {lanes: [key[-8:] for key in run(MINUTES["sessions"], False, script, lanes=lanes)[0]] for lanes in (1, 5)}
+    apart, together = (320_000).to_bytes(8), (270_000).to_bytes(8)
+    assert apart in ends[1]
+    assert apart not in ends[5]
+    assert ends[5].count(together) == 2
+    for lanes in (1, 5):
+        assert run(MINUTES["sessions"], True, script, lanes=lanes)[0] == run(MINUTES["sessions"], True, script)[0]
 
 
 def final_windows(builder, cached):
