@@ -37,6 +37,20 @@ def strict_options(cls: C) -> C:
     return cls
 
 
+def strict_init(cls: C) -> C:
+    """Let only the constructor of a class check its options: its other methods are called for every record.
+
+    >>> @strict_init
+    ... class Windows:
+    ...     def __init__(self, size, grace=0): ...
+    >>> Windows(10, garce=5)
+    Traceback (most recent call last):
+    penstock.errors.OptionError: Windows() has no option 'garce' (did you mean 'grace'?); it takes size, grace
+    """
+    setattr(cls, "__init__", _strict(vars(cls)["__init__"], cls.__name__))  # noqa: B010 - mypy knows better
+    return cls
+
+
 def _strict(method: Callable[..., Any], called: str) -> Callable[..., Any]:
     parameters = inspect.signature(method).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from penstock.durations import millis
 from penstock.errors import TopologyError
-from penstock.strict import strict_options
+from penstock.strict import strict_init
 
 #: Java's Long.MAX_VALUE: the end of a window without an end
 FOREVER = 2**63 - 1
@@ -51,7 +51,7 @@ class Windows(ABC):
         return min(self.size + self.grace, FOREVER)
 
 
-@strict_options
+@strict_init
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows(Windows):
     """Tumbling windows of ``size``, or hopping ones with ``advance``; aligned to the epoch; [start, end).
@@ -84,7 +84,7 @@ class TimeWindows(Windows):
         return tuple(range(first, timestamp + 1, advance))
 
 
-@strict_options
+@strict_init
 @dataclass(frozen=True, slots=True, init=False)
 class SlidingWindows:
     """Windows of two records at most ``difference`` apart; aligned to the records; [start, end], both inclusive."""
@@ -102,7 +102,7 @@ class SlidingWindows:
         return 2 * self.difference + self.grace
 
 
-@strict_options
+@strict_init
 @dataclass(frozen=True, slots=True, init=False)
 class SessionWindows:
     """Sessions of one key that end after ``gap`` without a record; [start, end], both inclusive; merged at distance <= gap."""
@@ -120,7 +120,7 @@ class SessionWindows:
         return self.gap + self.grace
 
 
-@strict_options
+@strict_init
 @dataclass(frozen=True, slots=True, init=False)
 class UnlimitedWindows(Windows):
     """One window without an end, from ``start``; earlier records are in no window."""
@@ -147,7 +147,7 @@ class UnlimitedWindows(Windows):
         return (self.start,) if timestamp >= self.start else ()
 
 
-@strict_options
+@strict_init
 @dataclass(frozen=True, slots=True, init=False)
 class JoinWindows:
     """Two records join if other.timestamp is in [timestamp − before, timestamp + after].

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock import JoinWindows, Serdes, SessionWindows, Stores, StreamsBuilder, TimeWindows
+from penstock import JoinWindows, Serdes, SessionWindows, Stores, StreamsBuilder, Suppressed, TimeWindows
 from penstock.testing import TopologyTestDriver
 
 WRONG = {
@@ -21,6 +21,9 @@ WRONG = {
     ),
     "an unknown option": (lambda b: b.stream("t", vlaue=Serdes.json), "value"),
     "an unknown option of a method": (lambda b: b.stream("t").to("o", nmae="x"), "name"),
+    "an unknown option of windows": (lambda b: TimeWindows(10, garce=5), "grace"),
+    "an unknown option of a driver": (lambda b: TopologyTestDriver(b, partition=2), "partitions"),
+    "an unknown option of a suppression": (lambda b: Suppressed.until_window_closes(bufer=1), "buffer"),
     "an unknown method of a stream": (lambda b: b.stream("t").mapValues(lambda v: v), "map_values|mapValues"),
     "two nodes of one name": (lambda b: b.stream("t").filter(lambda k, v: 1, name="x").map_values(str, name="x"), "x"),
     "two stores of one name": (lambda b: (b.table("t", store="x"), b.table("u", store="x")), "x"),

@@ -117,7 +117,9 @@ class Lanes:
         A topic that no sink names is written by those that name theirs record by record.
         """
         sinks = [node for node in self.topology.nodes.values() if isinstance(node, SinkNode) and not node.internal]
-        written = [sink for sink in sinks if sink.topic == topic] or [sink for sink in sinks if sink.topic is None]
+        written = [sink for sink in sinks if sink.topic == topic]
+        if not written and topic != self.config["dead_letter_topic"]:
+            written = [sink for sink in sinks if sink.topic is None]
         serdes = {(sink.key, sink.value) for sink in written}
         return serdes.pop() if len(serdes) == 1 else (Serdes.string, Serdes.json)
 
