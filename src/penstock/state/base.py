@@ -97,10 +97,9 @@ class Sealed:
     """The writes of one epoch to one store.
 
     ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
-    index, a
-    segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key, value,
-    timestamp,
-    headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may apply it.
+    index, a segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key,
+    value, timestamp, headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may
+    apply it.
     """
 
     writes: list[tuple[bytes, bytes | None]] = field(default_factory=list)

@@ -3,14 +3,12 @@
 ::
 
     directory   map name (UTF-8) → slot (4 bytes, big-endian); 0x00 → generation (8 bytes), moved on by every change
-    <slot>      key' → value; key' = 0x00 key where the key is empty or begins with 0x00 (LMDB has no empty key), else
-    key
+    <slot>      key' → value; key' = 0x00 key where the key is empty or begins with 0x00, else key (LMDB has no empty key)
     <slot>+     first 511 bytes of key' → bucket: all rows whose key' is longer than 510 bytes (LMDB's limit is 511)
     bucket      { key length (4 bytes)  value length (4 bytes)  key  value }, in key order
 
 Environments are written without sync: a process may die at any time, but a machine may not. So the folder holds the
-kernel's
-boot id, and a folder from before the last boot is thrown away (the changelog has everything).
+kernel's boot id, and a folder from before the last boot is thrown away (the changelog has everything).
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""The LMDB body of a shard's state: one environment per shard, one LMDB database per map (``lmdb_format`` has the
-layout).
+"""The LMDB body of a shard's state: one environment per shard, one LMDB database per map (layout: ``lmdb_format``).
 
 Any process may read while one writes: Spark gives a lane another Python worker from one epoch to the next, and the
-driver
-answers queries. Rules that follow:
+driver answers queries. Rules that follow:
 
 - An environment is never opened twice in a process (`LmdbState.at` gives the open one) and never used after a fork.
 - A map is a *slot*: database ``0``, ``1``, ... and the directory says which map has which. A dropped map leaves an
-  empty slot
-  that the next new map takes, because a handle of LMDB cannot learn that another process deleted its database.
+  empty slot that the next new map takes, because a handle of LMDB cannot learn that another process deleted its
+  database.
 - Reads of a task share one read view. It ends with a write of this process and with ``release``, which a task calls
-  when it
-  ends. A view belongs to one thread.
+  when it ends. A view belongs to one thread.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ class RowStore(KeyValueVerbs):
     def make_fold(self, initializer: Callable[[], Any], aggregator: Callable[[Any, Any, Any], Any]) -> Fold | None:
         """Return read, aggregate and write of one record as one closure, or None where it would not do.
 
-        Only for a cached store without ttl: there an update forwards nothing by itself. The key is serialised once instead of twice
-        and no call lies between. Same results as ``read``, the aggregator, ``write``.
+        Only for a cached store without ttl: there an update forwards nothing by itself. The key is serialised once
+        instead of twice and no call lies between. Same results as ``read``, the aggregator, ``write``.
         """
         if not self.cached or self._expiry is not None:
             return None

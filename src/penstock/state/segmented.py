@@ -15,10 +15,10 @@ partition (``partition_times``):
 - in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads
   end at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
 - in an in-memory store both end at exactly the retention;
-- a cached window store reads on to the end of its oldest segment, a cached session store to the end of the oldest segment
-  of *twice* the retention: what is past the retention is still in Kafka's cache, and the operators count on it. A store
-  of sessions is kept for gap + grace, but a record that is late by the whole grace and the gap still belongs to a session
-  that ended another gap earlier.
+- a cached window store reads on to the end of its oldest segment, a cached session store to the end of the oldest
+  segment of *twice* the retention: what is past the retention is still in Kafka's cache, and the operators count on it.
+  A store of sessions is kept for gap + grace, but a record that is behind by gap + grace is not late yet, and belongs
+  to a session that ended another gap earlier.
 """
 
 from __future__ import annotations
@@ -344,9 +344,7 @@ class Segmented:
                 if self.spec.time_ordered:
                     there = None if value is None else b""
                     sealed.side.setdefault(self.segments.time_name(number), []).append((by_time(key, position), there))
-        if (
-            self.spec.retain_duplicates
-        ):  # the last changelog row must carry the last sequence number: restore relies on it
+        if self.spec.retain_duplicates:  # the last row must carry the last sequence number: restore relies on it
             changelog.sort(key=_sequence)
 
     def apply(self, sealed: Sealed) -> None:

@@ -135,8 +135,9 @@ class SegmentedStore(Store):
     def _forwarded(self, key: bytes, position: Any, stored: bool) -> bytes | None:
         """Return what those downstream know of a row: what was forwarded last, else the value before the epoch.
 
-        Invariant: the row may have expired since it was written to, later in the epoch. Its delete is forwarded all the same, or
-        results would depend on where the epoch was cut. A put that was refused found the row expired: it had no old value.
+        Invariant: the row may have expired since it was written to, later in the epoch. Its delete is forwarded all the
+        same, or results would depend on where the epoch was cut. A put that was refused found the row expired: it had
+        no old value.
         """
         entry = self._flushed.get((key, position))
         if entry is not None:

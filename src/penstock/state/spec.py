@@ -1,4 +1,4 @@
-"""Stores: what a user says about a store, as frozen data. ``state.open`` turns a spec into a typed store of one shard."""
+"""Stores: what a user says about a store, as frozen data. ``state.open`` makes the typed store of a shard of it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ class Stores:
         ttl: timedelta | int | None = None,
         topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
-        """Hold one value per key. ``timestamped``: ``get`` gives ``ValueAndTimestamp``; ``ttl``: rows expire by event time."""
+        """Hold one value per key.
+
+        ``timestamped``: ``get`` gives ``ValueAndTimestamp``; ``ttl``: rows expire by event time.
+        """
         return StoreSpec(
             _check_name(name),
             StoreKind.KEY_VALUE,
@@ -231,7 +234,10 @@ class Stores:
         logged: bool = True,
         topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
-        """Hold at most ``max_entries`` rows a shard; the least recently used row goes first (and is deleted in the changelog)."""
+        """Hold at most ``max_entries`` rows a shard.
+
+        The least recently used row goes first, and is deleted in the changelog.
+        """
         if max_entries < 1:
             raise TopologyError(f"store {name!r}: max_entries must be at least 1, but is {max_entries}")
         return StoreSpec(

@@ -1,21 +1,17 @@
 """Time to live: rows of a key-value store that end by event time. Kafka Streams has none; the rules are ours.
 
 - The store's time is the greatest timestamp of a row written to it, and at least the event time that the record being
-  processed is
-  known to come after (``origin.floor``). It never goes back, and is kept beside the rows.
+  processed is known to come after (``origin.floor``). It never goes back, and is kept beside the rows.
 - A row is expired once the store's time is at least ``row timestamp + ttl``. From then on no read shows it.
 - At the barrier expired rows are deleted, in the changelog too, with the timestamp at which they ended. They are
-  found through an
-  index by time, so the cost grows with what expires and not with what is stored.
+  found through an index by time, so the cost grows with what expires and not with what is stored.
 - Those downstream see the row go: ``flush`` forwards (key, None, old value) to the listener. A store that is not
-  cached forwards it
-  already when the expired row is first read, before its operator writes a new one: old values stay complete for any
-  epoch cut.
+  cached forwards it already when the expired row is first read, before its operator writes a new one: old values stay
+  complete for any epoch cut.
 
-Maps: ``<store>/expiry`` holds ``timestamp (8 bytes, big-endian) key → nothing``; ``<store>/time`` holds ``observed →
-timestamp``.
-An index row that no stored row has the timestamp of (a restore leaves such rows) means nothing and is deleted when it
-is met.
+Maps: ``<store>/expiry`` holds ``timestamp (8 bytes, big-endian) key → nothing``; ``<store>/time`` holds
+``observed → timestamp``. An index row that no stored row has the timestamp of (a restore leaves such rows) means nothing
+and is deleted when it is met.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Versioned stores: every version of a key for the length of ``history``. Results equal Kafka's
-``RocksDBVersionedStore``.
+"""Versioned stores: every version of a key for the length of ``history``. Results equal Kafka's versioned store.
 
 A key is a list of *boundaries*, each the timestamp of a put with its value, or without one (a tombstone). A version
-is valid from
-its boundary to the next. The last boundary is kept apart, the others as history::
+is valid from its boundary to the next. The last boundary is kept apart, the others as history::
 
     <store>           key → flags (1 byte: 1 has a value, 2 joined)  timestamp (8 bytes)  value
     <store>/history   key length (4 bytes)  key  timestamp (8 bytes) → 0x01 value | 0x00
@@ -18,10 +16,9 @@ Rules, by the store's time (the greatest timestamp ever put):
 - Versions go by whole segments of their *end*: ``history`` shows a version until the segment of its end is older than
   time − history; then it is deleted, at the barrier, through the index by time.
 - *Joined*, the one rule that a list of versions does not explain. Kafka keeps the last value and the history in two
-  places, and
-  writes a tombstone only as the end of a version before it. So a delete at the very timestamp of the last version
-  leaves a tombstone
-  only if some version ends at that timestamp (the last one is *joined* to it), and else leaves no boundary at all.
+  places, and writes a tombstone only as the end of a version before it. So a delete at the very timestamp of the last
+  version leaves a tombstone only if some version ends at that timestamp (the last one is *joined* to it), and else
+  leaves no boundary at all.
 """
 
 from __future__ import annotations
@@ -185,7 +182,8 @@ class VersionedStore(Store):
     def _forget_expired(self) -> None:
         """Delete the versions that end in a segment before the live ones, and last tombstones of that age.
 
-        An index row may be out of date: a version's end moves when another is put before it, a tombstone may be overwritten.
+        An index row may be out of date: a version's end moves when another is put before it, a tombstone may be
+        overwritten.
         """
         for raw, _ in self._index.range(None, pack_stamp(self._least_live())):
             self._ends.append((raw, None))

@@ -31,7 +31,8 @@ class WindowStore(SegmentedStore):
 
     - ``read(key, start)`` gives ``(value, timestamp)`` or None,
     - ``write(key, start, value or None, timestamp, headers=())`` puts or deletes,
-    - ``add(key, value, start, headers=())`` puts into a store without timestamps; with duplicates each call makes a row of its own.
+    - ``add(key, value, start, headers=())`` puts into a store without timestamps; with duplicates each call makes a row
+      of its own.
 
     >>> from penstock.state.open import standalone
     >>> from penstock.state.spec import Stores

@@ -1,5 +1,4 @@
-"""The write-back map: the epoch's writes above a base map. At once the cache, the read-your-writes view and the
-changelog.
+"""The write-back map: the epoch's writes above a base map; at once cache, read-your-writes view and changelog.
 
 ::
 
@@ -11,8 +10,7 @@ Base rows are the value bytes, or, where ``stamped``, an 8-byte big-endian times
 ``ValueAndTimestampSerializer``). In the two upper layers the parts stay apart, as an `Entry`.
 
 Invariant: ``dirty`` and ``pending`` only gain keys until they are cleared; a delete is an entry without a value. The
-dict objects
-themselves never change, so that closures may hold their bound methods.
+dict objects themselves never change, so that closures may hold their bound methods.
 """
 
 from __future__ import annotations
@@ -27,8 +25,9 @@ from sortedcontainers import SortedList
 from penstock.record import Headers
 from penstock.state.base import Sealed, ShardState
 
-#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the order of
-#: a flush). Origin None and number 0 unless the store is cached: bytes and numbers cost the garbage collector nothing.
+#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the
+#: order of a flush). Origin None and number 0 unless the store is cached: bytes and numbers cost the garbage collector
+#: nothing.
 Entry: TypeAlias = tuple[bytes | None, int, Headers, Any, int]
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
