@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from one_shard import OneShard
 
 from penstock.operators.stream_join import JoinKind, JoinWindow, StreamStreamJoin, StreamStreamSelfJoin
@@ -234,3 +235,19 @@ def test_a_self_join_meets_itself_unless_it_is_expired():
     assert send("another", "just not", 182) == [("another", "just not+just not", 182)]
     assert send(None, "x", 200) == send("k", None, 200) == []
     assert shard.dropped[-2:] == ["null_key", "null_value"]
+
+
+def test_rows_behind_one_whose_joiner_raises_still_wait():
+    def fussy(left: Any, right: Any) -> str:
+        if right is None and left == "bad":
+            raise ValueError("bad")
+        return joined(left, right)
+
+    join = Join("outer", JoinWindows(5), joiner=fussy)
+    for number, value in enumerate(("fine", "bad", "next", "last")):
+        join.left(f"k{number}", value, number)
+    with pytest.raises(ValueError, match="bad"):
+        join.right("z", "moves time", 100)
+    assert join.shard.results == [("k0", "fine+None", 0)]
+    assert [row[3] for row in join.parked()] == ["next", "last"]
+    assert join.right("z", "moves time", 101) == [("k2", "next+None", 2), ("k3", "last+None", 3)]

@@ -147,3 +147,18 @@ def test_without_a_selected_key_a_global_join_drops_and_a_left_join_keeps():
     assert shard.chain(StreamGlobalTableJoin(left=True, **how))("a", "v", 5) == [("a", "v+None", 5)]
     assert shard.chain(StreamGlobalTableJoin(left=True, **how))("a", None, 5) == []
     assert shard.dropped == ["null_key", "null_value"]
+
+
+def test_records_behind_one_whose_joiner_raises_still_wait():
+    def fussy(value: Any, row: Any) -> str:
+        if value == "bad":
+            raise ValueError("bad")
+        return joined(value, row)
+
+    shard, send = versioned(grace=5, buffer="waiting", left=True, joiner=fussy)
+    for timestamp, value in enumerate(("fine", "bad", "next")):
+        send("a", value, timestamp)
+    with pytest.raises(ValueError, match="bad"):
+        send("z", "moves time", 100)
+    assert [value for _, value, _ in shard.results] == ["fine+None"]
+    assert [value for _, value, _ in send("z", "moves time", 101)] == ["next+None"]

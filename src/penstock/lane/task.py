@@ -281,19 +281,17 @@ class Task:
             forward = fan_out(tuple(children.values()))
             if isinstance(node, ProcessorNode):
                 context = NodeContext(self, name, children, self.topology.stores_of(name))
-                opened[name] = self._guarded_node(name, self._wrapped(name, node.operator.open(context, forward)))
+                opened[name] = self._named(name, node.operator.open(context, forward))
             elif isinstance(node, SinkNode):
-                opened[name] = self._guarded_node(name, open_sink(node, self, self._partitions, self._refuse))
+                # as in Kafka, a sink's failure is judged at the node before it
+                opened[name] = self._with_name(open_sink(node, self, self._partitions, self._refuse), name)
             else:
                 self.entries[name] = forward
 
-    def _wrapped(self, name: str, on_record: Forward) -> Forward:
-        wrapper = self.topology.wrapper
-        return on_record if wrapper is None else wrap(wrapper, name, self._with_name(on_record, name))
-
-    def _guarded_node(self, name: str, on_record: Forward) -> Forward:
-        """Let failures below a node's closure be that node's: it has its name, and a guard where a policy may go on."""
+    def _named(self, name: str, on_record: Forward) -> Forward:
         named = self._with_name(on_record, name)
+        if self.topology.wrapper is not None:
+            named = self._with_name(wrap(self.topology.wrapper, name, named), name)
         return guard(self, name, named) if self._guarded else named
 
     def _with_name(self, on_record: Forward, name: str) -> Forward:

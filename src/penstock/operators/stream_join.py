@@ -160,8 +160,15 @@ class StreamStreamJoin(Operator):
                 closed = parked.take_as_kafka(now, left_wait, right_wait, timestamp)
             else:
                 return
-            for key, time, left, value in closed:
-                forward(key, join(key, value, None) if left else join(key, None, value), time, headers)
+            taken = 0
+            try:
+                for key, time, left, value in closed:
+                    taken += 1
+                    forward(key, join(key, value, None) if left else join(key, None, value), time, headers)
+            except Exception:
+                for row in closed[taken:]:  # the row at hand is for the policy to judge, the others still wait
+                    parked.park(row.key, row.timestamp, row.left, row.value)
+                raise
 
         return emit_closed
 

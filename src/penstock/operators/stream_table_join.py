@@ -97,11 +97,20 @@ class StreamTableJoin(Operator):
                 join(key, value, timestamp, headers)
                 return
             put(key, value, timestamp, headers)
-            origin = context.origin
+            origin, taken = context.origin, 0
+            released = release(advance(timestamp) - grace)
             try:
-                for released, *record in release(advance(timestamp) - grace):
-                    context.origin = released
+                for came_from, *record in released:
+                    taken += 1
+                    context.origin = came_from
                     join(*record)
+            except Exception:
+                for came_from, *record in released[
+                    taken:
+                ]:  # the one at hand is for the policy to judge, the others still wait
+                    context.origin = came_from
+                    put(*record)
+                raise
             finally:
                 context.origin = origin
 

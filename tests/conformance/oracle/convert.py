@@ -34,6 +34,11 @@ class OracleError(Exception):
 _raised: list[BaseException] = []
 
 
+def last_raised() -> BaseException | None:
+    """What a Python function that Java called raised last."""
+    return _raised[-1] if _raised else None
+
+
 @contextmanager
 def java_errors() -> Iterator[None]:
     """Java exceptions leave this block as OracleError; if a Python function raised first, that is the cause."""

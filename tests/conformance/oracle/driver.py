@@ -15,7 +15,7 @@ import jpype
 from penstock.record import Record
 from penstock.serde import Serdes
 
-from . import options
+from . import handlers, options
 from .convert import deserialize, duration, from_headers, java_errors, serialize, to_headers, to_java, to_python
 from .dsl import StreamsBuilder
 from .jvm import J, scratch
@@ -23,25 +23,10 @@ from .papi import KeyValue, Session, Versioned, Window, wrap_store
 
 APPLICATION_ID = "conformance"
 IN_MEMORY = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
+#: what `handlers` says in Kafka's words
+POLICIES = ("dead_letter_topic", "on_deserialization_error", "on_processing_error", "on_production_error")
 _CONFIG = {
     "processing_guarantee": ("processing.guarantee", {"exactly_once": "exactly_once_v2"}),
-    "dead_letter_topic": ("errors.dead.letter.queue.topic.name", {}),
-    "on_deserialization_error": (
-        "default.deserialization.exception.handler",
-        {
-            "skip": "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler",
-            "dead_letter": "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler",
-            "fail": "org.apache.kafka.streams.errors.LogAndFailExceptionHandler",
-        },
-    ),
-    "on_processing_error": (
-        "processing.exception.handler",
-        {
-            "skip": "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler",
-            "dead_letter": "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler",
-            "fail": "org.apache.kafka.streams.errors.LogAndFailProcessingExceptionHandler",
-        },
-    ),
 }
 
 RawRecord = tuple[bytes | None, bytes | None, int | None, tuple[tuple[str, bytes | None], ...]]
@@ -61,6 +46,7 @@ class TopologyTestDriver:
         properties = _properties(config or {}, str(self._folder), in_memory)
         with java_errors():
             self._java = J.TopologyTestDriver(self.topology.java, properties, J.Instant.ofEpochMilli(start))
+            handlers.install(self._java, config or {})
         self._pipe, produced = _reflection()
         self._produced = produced.get(self._java)
 
@@ -189,7 +175,10 @@ def _properties(config: dict[str, Any], folder: str, in_memory: bool) -> Any:
     }
     if in_memory:
         settings["dsl.store.suppliers.class"] = IN_MEMORY
+    settings.update(handlers.settings(config))
     for name, value in config.items():
+        if name in POLICIES:
+            continue
         java_name, words = _CONFIG.get(name, (name.replace("_", "."), {}))
         settings[java_name] = words.get(value, value)
     properties = J.Properties()
