@@ -47,7 +47,11 @@ class KGroupedStream(Generic[K, V]):
 
     def count(self, *, store: StoreOption = None, name: str | None = None, key: AnySerde = None,
               value: AnySerde = None) -> KTable[K, int]:  # fmt: skip
-        """Count the records per key."""
+        """Count the records per key.
+
+        >>> grouped.count(store="orders-per-user")
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         burn_for_count(self._graph, store, key, value)
         upstream = (self._grouped.serdes[0], Serdes.int64)
         kept = table_store(self._graph, store, "KSTREAM-AGGREGATE-", (key, value), upstream)
@@ -56,7 +60,11 @@ class KGroupedStream(Generic[K, V]):
 
     def reduce(self, f: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
                key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Combine the values per key: the first is the aggregate, then ``f(aggregate, value)``."""
+        """Combine the values per key: the first is the aggregate, then ``f(aggregate, value)``.
+
+        >>> grouped.reduce(lambda first, order: max(first, order, key=lambda o: o["amount"]))
+        KTable(KSTREAM-REDUCE-...)
+        """
         check_function(f, "reduce", "aggregate", "value")
         kept = table_store(self._graph, store, "KSTREAM-REDUCE-", (key, value), self._grouped.serdes)
         named = self._graph.name(name, "KSTREAM-REDUCE-")
@@ -67,7 +75,11 @@ class KGroupedStream(Generic[K, V]):
     def aggregate(self, init: Callable[[], Any], f: Callable[[K, V, Any], R], *,
                   store: StoreOption = None, name: str | None = None, key: AnySerde = None,
                   value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
-        """Fold the values per key, from ``init()`` on, with ``f(key, value, aggregate)``."""
+        """Fold the values per key, from ``init()`` on, with ``f(key, value, aggregate)``.
+
+        >>> grouped.aggregate(lambda: 0, lambda key, order, total: total + order["amount"], value=Serdes.int64)
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         check_function(init, "aggregate")
         check_function(f, "aggregate", "key", "value", "aggregate")
         upstream = (self._grouped.serdes[0], None)
@@ -81,11 +93,19 @@ class KGroupedStream(Generic[K, V]):
         )
 
     def windowed_by(self, w: AnyWindows) -> WindowedKStream[K, V]:
-        """Aggregate by windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``."""
+        """Aggregate by windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``.
+
+        >>> grouped.windowed_by(TimeWindows(60_000)).count()
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         return WindowedKStream(self._graph, self._grouped, check_windows(w))
 
     def cogroup(self, f: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
-        """Begin an aggregation of several groups of streams, each with its own function, into one table."""
+        """Begin an aggregation of several groups of streams, each with its own function, into one table.
+
+        >>> grouped.cogroup(lambda key, order, total: total + 1).aggregate(lambda: 0)
+        KTable(COGROUPKSTREAM-MERGE-...)
+        """
         cogrouped: CogroupedKStream[K] = CogroupedKStream(self._graph)
         return cogrouped.cogroup(self, f)
 

@@ -43,7 +43,11 @@ class KGroupedTable(Generic[K, V]):
 
     def count(self, *, store: StoreOption = None, name: str | None = None, key: AnySerde = None,
               value: AnySerde = None) -> KTable[K, int]:  # fmt: skip
-        """Count the rows per group."""
+        """Count the rows per group.
+
+        >>> by_country.count(store="users-per-land")
+        KTable(KTABLE-AGGREGATE-...)
+        """
         kept = table_store(self._graph, store, AGGREGATE, (key, value), (self._key, Serdes.int64))
         return self._aggregated(
             kept,
@@ -56,7 +60,11 @@ class KGroupedTable(Generic[K, V]):
 
     def reduce(self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, store: StoreOption = None,
                name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Combine the rows per group: ``adder(aggregate, new)``, ``subtractor(aggregate, old)``."""
+        """Combine the rows per group: ``adder(aggregate, new)``, ``subtractor(aggregate, old)``.
+
+        >>> by_country.reduce(lambda total, age: total + age, lambda total, age: total - age)
+        KTable(KTABLE-REDUCE-...)
+        """
         check_function(adder, "reduce", "aggregate", "value")
         check_function(subtractor, "reduce", "aggregate", "value")
         kept = table_store(self._graph, store, AGGREGATE, (key, value), (self._key, self._value))
@@ -70,7 +78,11 @@ class KGroupedTable(Generic[K, V]):
     def aggregate(self, init: Callable[[], Any], adder: Callable[[K, V, Any], R],
                   subtractor: Callable[[K, V, Any], R], *, store: StoreOption = None, name: str | None = None,
                   key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
-        """Fold the rows per group: ``adder(key, new, aggregate)``, ``subtractor(key, old, aggregate)``."""
+        """Fold the rows per group: ``adder(key, new, aggregate)``, ``subtractor(key, old, aggregate)``.
+
+        >>> by_country.aggregate(list, lambda k, user, all: [*all, user], lambda k, user, all: [u for u in all if u != user])
+        KTable(KTABLE-AGGREGATE-...)
+        """
         check_function(init, "aggregate")
         check_function(adder, "aggregate", "key", "value", "aggregate")
         check_function(subtractor, "aggregate", "key", "value", "aggregate")

@@ -67,11 +67,19 @@ class KStream(StatelessVerbs[K, V]):
     # branches
 
     def split(self, name: str | None = None) -> BranchedKStream[K, V]:
-        """Begin branches: ``split().branch(p).branch(q).default()``; every record goes to the first that takes it."""
+        """Begin branches: ``split().branch(p).branch(q).default()``; every record goes to the first that takes it.
+
+        >>> stream.split("by-").branch(lambda key, order: order["paid"], name="paid").default(name="open")
+        {'by-paid': KStream(by-paid), 'by-open': KStream(by-open)}
+        """
         return BranchedKStream(self, name)
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-        """Put the records of two streams into one; no order between them is promised."""
+        """Put the records of two streams into one; no order between them is promised.
+
+        >>> stream.merge(other)
+        KStream(KSTREAM-MERGE-...)
+        """
         if not isinstance(other, KStream):
             raise TopologyError(f"merge() takes another KStream, but got {other!r}")
         self._same_graph(other)
@@ -99,7 +107,11 @@ class KStream(StatelessVerbs[K, V]):
         partitioner: Partitioner | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Send the records through a topic, so that they are partitioned by their key again."""
+        """Send the records through a topic, so that they are partitioned by their key again.
+
+        >>> stream.repartition(partitions=6, name="orders-again")
+        KStream(orders-again-repartition-source)
+        """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"repartition() needs at least one partition, but partitions is {partitions}")
         prefix = self._graph.new_name("KSTREAM-REPARTITION-") if name is None else check_name(name, "name")
@@ -129,6 +141,8 @@ class KStream(StatelessVerbs[K, V]):
 
         ``partitioner(topic, key, value, partitions)`` chooses a partition, several, or None for the usual one; it may take the
         headers before the number, or leave out the topic.
+
+        >>> stream.to("copies")
         """
         destination, extractor = split_destination(topic_or_extractor)
         key_serde, value_serde = key or self._key or Serdes.string, value or self._value or Serdes.json
@@ -149,7 +163,11 @@ class KStream(StatelessVerbs[K, V]):
         store: str | StoreSpec | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Read the stream as a table: each record replaces the row of its key, None deletes it."""
+        """Read the stream as a table: each record replaces the row of its key, None deletes it.
+
+        >>> stream.to_table(store="last-orders")
+        KTable(KSTREAM-TOTABLE-...)
+        """
         named = self._graph.name(name, "KSTREAM-TOTABLE-")
         kept = table_store(self._graph, store, "KSTREAM-TOTABLE-", (key, value), (self._key, self._value))
         parent, sources = self._node, self._sources
@@ -167,7 +185,11 @@ class KStream(StatelessVerbs[K, V]):
     def group_by_key(
         self, *, key: AnySerde = None, value: AnySerde = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key, to aggregate them."""
+        """Group the records by their key, to aggregate them.
+
+        >>> stream.group_by_key().count()
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         serdes = (key or self._key, value or self._value)
         return KGroupedStream(self._graph, self._node, serdes, self._sources, self._rekeyed, name)
 
@@ -179,7 +201,11 @@ class KStream(StatelessVerbs[K, V]):
         value: AnySerde = None,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
-        """Group the records by ``f(key, value)``."""
+        """Group the records by ``f(key, value)``.
+
+        >>> stream.group_by(lambda key, order: order["user"]).count()
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         check_function(f, "group_by", "key", "value")
         selected = self._then(SelectKey(mapper=f), "KEY-SELECT", name, new_key=True)
         serdes = (key, value or self._value)
@@ -194,6 +220,9 @@ class KStream(StatelessVerbs[K, V]):
         """Join with a KStream (needs ``window``), a KTable (may have ``grace``) or a GlobalKTable (needs ``select``).
 
         ``joiner(value, other_value)``; with ``with_key`` it gets the key first.
+
+        >>> stream.join(table, lambda order, user: {**order, "user": user})
+        KStream(KSTREAM-JOIN-...)
         """
         how = joins.JoinOptions(window, grace, select, with_key, key, value, other_value, store, name)
         return self._join("inner", other, joiner, how)
@@ -202,14 +231,22 @@ class KStream(StatelessVerbs[K, V]):
                   grace: Duration | None = None, select: Callable[[K, V], Any] | None = None, with_key: bool = False,
                   key: AnySerde = None, value: AnySerde = None, other_value: AnySerde = None,
                   store: JoinStore = None, name: str | None = None) -> KStream[K, R]:  # fmt: skip
-        """Join as ``join`` does; a record without a match is joined with None."""
+        """Join as ``join`` does; a record without a match is joined with None.
+
+        >>> stream.left_join(other, lambda order, payment: payment is None, window=JoinWindows(60_000))
+        KStream(KSTREAM-MERGE-...)
+        """
         how = joins.JoinOptions(window, grace, select, with_key, key, value, other_value, store, name)
         return self._join("left", other, joiner, how)
 
     def outer_join(self, other: KStream[K, Any], joiner: Callable[..., R], *, window: JoinWindows | None = None,
                    with_key: bool = False, key: AnySerde = None, value: AnySerde = None, other_value: AnySerde = None,
                    store: JoinStore = None, name: str | None = None) -> KStream[K, R]:  # fmt: skip
-        """Join with a KStream; a record of either side without a match is joined with None."""
+        """Join with a KStream; a record of either side without a match is joined with None.
+
+        >>> stream.outer_join(other, lambda order, payment: [order, payment], window=JoinWindows(60_000))
+        KStream(KSTREAM-MERGE-...)
+        """
         how = joins.JoinOptions(window, None, None, with_key, key, value, other_value, store, name)
         return self._join("outer", other, joiner, how)
 
@@ -230,14 +267,22 @@ class KStream(StatelessVerbs[K, V]):
         self, supplier: Callable[[], Any], *, stores: str | StoreSpec | Iterable[str | StoreSpec] = (),
         name: str | None = None,
     ) -> KStream[Any, Any]:  # fmt: skip
-        """Run a Processor (a class, or any callable that makes one) with the named stores; a spec is added."""
+        """Run a Processor (a class, or any callable that makes one) with the named stores; a spec is added.
+
+        >>> stream.process(Remember, stores=[Stores.key_value("seen")])
+        KStream(KSTREAM-PROCESSOR-...)
+        """
         return self._process(Process(supplier=supplier), "KSTREAM-PROCESSOR-", stores, name, None, rekeyed=True)
 
     def process_values(
         self, supplier: Callable[[], Any], *, stores: str | StoreSpec | Iterable[str | StoreSpec] = (),
         name: str | None = None,
     ) -> KStream[K, Any]:  # fmt: skip
-        """Run a FixedKeyProcessor: the key cannot change, so nothing is repartitioned after it."""
+        """Run a FixedKeyProcessor: the key cannot change, so nothing is repartitioned after it.
+
+        >>> stream.process_values(Double)
+        KStream(KSTREAM-PROCESSVALUES-...)
+        """
         operator = ProcessValues(supplier=supplier)
         return self._process(operator, "KSTREAM-PROCESSVALUES-", stores, name, self._key, rekeyed=self._rekeyed)
 
@@ -245,7 +290,11 @@ class KStream(StatelessVerbs[K, V]):
         self, *, by: Callable[[K, V], Any], within: Duration, store: str | StoreSpec | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:  # fmt: skip
-        """Drop a record if one with the same key and ``by(key, value)`` was let pass within the time before it."""
+        """Drop a record if one with the same key and ``by(key, value)`` was let pass within the time before it.
+
+        >>> stream.deduplicate(by=lambda key, order: order["id"], within=60_000)
+        KStream(KSTREAM-...)
+        """
         return deduplicate(self, by, within, store, name)
 
     # making handles

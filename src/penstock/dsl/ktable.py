@@ -93,12 +93,20 @@ class KTable(Generic[K, V]):
 
     def filter(self, p: Callable[[K, V], Any], *, store: StoreOption = None, name: str | None = None,
                key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Keep the rows for which ``p(key, value)`` is true; another row is deleted downstream."""
+        """Keep the rows for which ``p(key, value)`` is true; another row is deleted downstream.
+
+        >>> table.filter(lambda key, user: user["age"] >= 18)
+        KTable(KTABLE-FILTER-...)
+        """
         return self._filter(p, False, store, name, (key, value))
 
     def filter_not(self, p: Callable[[K, V], Any], *, store: StoreOption = None, name: str | None = None,
                    key: AnySerde = None, value: AnySerde = None) -> KTable[K, V]:  # fmt: skip
-        """Keep the rows for which ``p(key, value)`` is false."""
+        """Keep the rows for which ``p(key, value)`` is false.
+
+        >>> table.filter_not(lambda key, user: user["gone"])
+        KTable(KTABLE-FILTER-...)
+        """
         return self._filter(p, True, store, name, (key, value))
 
     @overload
@@ -112,7 +120,11 @@ class KTable(Generic[K, V]):
                    name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, V2]: ...  # fmt: skip
     def map_values(self, f: Callable[..., Any], *, with_key: bool = False, store: StoreOption = None,
                    name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, Any]:  # fmt: skip
-        """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``."""
+        """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``.
+
+        >>> table.map_values(lambda user: user["name"], store="names")
+        KTable(KTABLE-MAPVALUES-...)
+        """
         check_mapper(f, "map_values", with_key)
         kept = self._kept(store, "KTABLE-MAPVALUES-", (key, value), (self._key, None))
         named = self._graph.name(name, "KTABLE-MAPVALUES-")
@@ -153,7 +165,11 @@ class KTable(Generic[K, V]):
     @overload
     def to_stream(self, key: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]: ...
     def to_stream(self, key: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> KStream[Any, V]:
-        """Read the table's changes as a stream; ``key(key, value)`` gives them a new key."""
+        """Read the table's changes as a stream; ``key(key, value)`` gives them a new key.
+
+        >>> table.to_stream(key=lambda key, user: user["country"])
+        KStream(KSTREAM-KEY-SELECT-...)
+        """
         from penstock.dsl.kstream import KStream  # a stream can become a table, so its module imports this one
 
         named = self._graph.name(name, "KTABLE-TOSTREAM-")
@@ -165,14 +181,22 @@ class KTable(Generic[K, V]):
         return stream._then(SelectKey(mapper=key), "KEY-SELECT", None, new_key=True)
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
-        """Hold updates back: until their window closes, or for a time; see ``Suppressed``."""
+        """Hold updates back: until their window closes, or for a time; see ``Suppressed``.
+
+        >>> table.suppress(Suppressed.until_time_limit(5_000, Buffer.max_records(100)))
+        KTable(KTABLE-SUPPRESS-...)
+        """
         return suppress(self, suppressed, name)
 
     def group_by(
         self, f: Callable[[K, V], tuple[K2, V2]], *, key: AnySerde = None, value: AnySerde = None,
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:  # fmt: skip
-        """Group the rows by ``f(key, value)``, which gives a pair of new key and new value."""
+        """Group the rows by ``f(key, value)``, which gives a pair of new key and new value.
+
+        >>> table.group_by(lambda key, user: (user["country"], user)).count()
+        KTable(KTABLE-AGGREGATE-...)
+        """
         from penstock.dsl.grouped_table import (
             KGroupedTable,
         )  # its aggregations are tables, so its module imports this one
@@ -189,18 +213,30 @@ class KTable(Generic[K, V]):
     def join(self, other: KTable[Any, V2], joiner: Callable[[V, V2], R], *,
              foreign_key: Callable[..., Any] | None = None, store: StoreOption = None, name: str | None = None,
              key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
-        """Join rows of the same key, or with the row that ``foreign_key(value)`` or ``(key, value)`` names."""
+        """Join rows of the same key, or with the row that ``foreign_key(value)`` or ``(key, value)`` names.
+
+        >>> table.join(accounts, lambda user, account: [user, account], foreign_key=lambda user: user["account"])
+        KTable(KTABLE-FK-JOIN-OUTPUT-...)
+        """
         return self._join("inner", other, joiner, foreign_key, store, name, (key, value))
 
     def left_join(self, other: KTable[Any, V2], joiner: Callable[[V, V2 | None], R], *,
                   foreign_key: Callable[..., Any] | None = None, store: StoreOption = None, name: str | None = None,
                   key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
-        """Join as ``join`` does; a row of this table without a match is joined with None."""
+        """Join as ``join`` does; a row of this table without a match is joined with None.
+
+        >>> table.left_join(accounts, lambda user, account: account is not None)
+        KTable(KTABLE-MERGE-...)
+        """
         return self._join("left", other, joiner, foreign_key, store, name, (key, value))
 
     def outer_join(self, other: KTable[K, V2], joiner: Callable[[V | None, V2 | None], R], *, store: StoreOption = None,
                    name: str | None = None, key: AnySerde = None, value: AnySerde = None) -> KTable[K, R]:  # fmt: skip
-        """Join rows of the same key; a row of either table without a match is joined with None."""
+        """Join rows of the same key; a row of either table without a match is joined with None.
+
+        >>> table.outer_join(accounts, lambda user, account: [user, account])
+        KTable(KTABLE-MERGE-...)
+        """
         return self._join("outer", other, joiner, None, store, name, (key, value))
 
     def _join(self, kind: Any, other: Any, joiner: Any, foreign_key: Any, store: StoreOption, name: str | None,

@@ -58,22 +58,38 @@ class StatelessVerbs(Generic[K, V]):
         self._repartition: GraphNode | None = None
 
     def filter(self, p: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Keep the records for which ``p(key, value)`` is true."""
+        """Keep the records for which ``p(key, value)`` is true.
+
+        >>> stream.filter(lambda key, order: order["amount"] > 10)
+        KStream(KSTREAM-FILTER-...)
+        """
         check_function(p, "filter", "key", "value")
         return self._then(Filter(predicate=p), "FILTER", name)
 
     def filter_not(self, p: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Drop the records for which ``p(key, value)`` is true."""
+        """Drop the records for which ``p(key, value)`` is true.
+
+        >>> stream.filter_not(lambda key, order: order["test"])
+        KStream(KSTREAM-FILTER-...)
+        """
         check_function(p, "filter_not", "key", "value")
         return self._then(Filter(predicate=p, negate=True), "FILTER", name)
 
     def select_key(self, f: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
-        """Set a new key, ``f(key, value)``."""
+        """Set a new key, ``f(key, value)``.
+
+        >>> stream.select_key(lambda key, order: order["user"])
+        KStream(KSTREAM-KEY-SELECT-...)
+        """
         check_function(f, "select_key", "key", "value")
         return self._then(SelectKey(mapper=f), "KEY-SELECT", name, new_key=True)
 
     def map(self, f: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
-        """Turn every record into ``f(key, value)``, a pair of key and value."""
+        """Turn every record into ``f(key, value)``, a pair of key and value.
+
+        >>> stream.map(lambda key, order: (order["user"], order["amount"]))
+        KStream(KSTREAM-MAP-...)
+        """
         check_function(f, "map", "key", "value")
         return self._then(Map(mapper=f), "MAP", name, new_key=True, new_value=True)
 
@@ -86,12 +102,20 @@ class StatelessVerbs(Generic[K, V]):
     @overload
     def map_values(self, f: Callable[..., V2], *, with_key: bool, name: str | None = None) -> KStream[K, V2]: ...
     def map_values(self, f: Callable[..., Any], *, with_key: bool = False, name: str | None = None) -> KStream[K, Any]:
-        """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``."""
+        """Turn every value into ``f(value)``, or ``f(key, value)`` with ``with_key``.
+
+        >>> stream.map_values(lambda order: order["amount"])
+        KStream(KSTREAM-MAPVALUES-...)
+        """
         check_mapper(f, "map_values", with_key)
         return self._then(MapValues(mapper=f, with_key=with_key), "MAPVALUES", name, new_value=True)
 
     def flat_map(self, f: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None) -> KStream[K2, V2]:
-        """Turn every record into any number of pairs."""
+        """Turn every record into any number of pairs.
+
+        >>> stream.flat_map(lambda key, order: [(item, 1) for item in order["items"]])
+        KStream(KSTREAM-FLATMAP-...)
+        """
         check_function(f, "flat_map", "key", "value")
         return self._then(FlatMap(mapper=f), "FLATMAP", name, new_key=True, new_value=True)
 
@@ -108,22 +132,36 @@ class StatelessVerbs(Generic[K, V]):
     def flat_map_values(
         self, f: Callable[..., Iterable[Any]], *, with_key: bool = False, name: str | None = None
     ) -> KStream[K, Any]:
-        """Turn every value into any number of values."""
+        """Turn every value into any number of values.
+
+        >>> stream.flat_map_values(lambda order: order["items"])
+        KStream(KSTREAM-FLATMAPVALUES-...)
+        """
         check_mapper(f, "flat_map_values", with_key)
         return self._then(FlatMapValues(mapper=f, with_key=with_key), "FLATMAPVALUES", name, new_value=True)
 
     def foreach(self, f: Callable[[K, V], Any], *, name: str | None = None) -> None:
-        """Call ``f(key, value)`` for every record; the stream ends here."""
+        """Call ``f(key, value)`` for every record; the stream ends here.
+
+        >>> stream.foreach(lambda key, order: print(key))
+        """
         check_function(f, "foreach", "key", "value")
         self._then(Foreach(action=f), "FOREACH", name)
 
     def peek(self, f: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Call ``f(key, value)`` for every record and hand it on unchanged."""
+        """Call ``f(key, value)`` for every record and hand it on unchanged.
+
+        >>> stream.peek(lambda key, order: print(key))
+        KStream(KSTREAM-PEEK-...)
+        """
         check_function(f, "peek", "key", "value")
         return self._then(Peek(action=f), "PEEK", name)
 
     def print(self, label: str | None = None, file: Any = None, *, name: str | None = None) -> None:
-        """Print every record as ``[label]: key, value`` to standard output or a file; the stream ends here."""
+        """Print every record as ``[label]: key, value`` to standard output or a file; the stream ends here.
+
+        >>> stream.print(label="orders")
+        """
         self._then(Print(label=self._name if label is None else label, file=file), "PRINTER", name)
 
     def _then(

@@ -50,7 +50,11 @@ class WindowedKStream(Generic[K, V]):
         self._emit = emit
 
     def emit(self, strategy: EmitStrategy) -> WindowedKStream[K, V]:
-        """Say when results leave: at every update, or once, when the window closes."""
+        """Say when results leave: at every update, or once, when the window closes.
+
+        >>> windowed.emit(EmitStrategy.on_window_close).count()
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         if not isinstance(strategy, EmitStrategy):
             raise TopologyError(f"emit() takes EmitStrategy.on_window_update or .on_window_close, but got {strategy!r}")
         if strategy is EmitStrategy.on_window_close:
@@ -59,7 +63,11 @@ class WindowedKStream(Generic[K, V]):
 
     def count(self, *, store: StoreOption = None, name: str | None = None, key: AnySerde = None,
               value: AnySerde = None) -> KTable[Windowed, int]:  # fmt: skip
-        """Count the records per key and window."""
+        """Count the records per key and window.
+
+        >>> windowed.count(store="orders-per-minute")
+        KTable(KSTREAM-AGGREGATE-...)
+        """
         serdes_only = store is None and (key is not None or value is not None)
         if serdes_only and not isinstance(self._windows, SlidingWindows):
             self._graph.new_store("KSTREAM-AGGREGATE-")  # a number that Kafka uses up, too
@@ -68,7 +76,11 @@ class WindowedKStream(Generic[K, V]):
 
     def reduce(self, f: Callable[[V, V], V], *, store: StoreOption = None, name: str | None = None,
                key: AnySerde = None, value: AnySerde = None) -> KTable[Windowed, V]:  # fmt: skip
-        """Combine the values per key and window with ``f(aggregate, value)``."""
+        """Combine the values per key and window with ``f(aggregate, value)``.
+
+        >>> windowed.reduce(lambda first, order: order)
+        KTable(KSTREAM-REDUCE-...)
+        """
         check_function(f, "reduce", "aggregate", "value")
         kept = self._store(store, "KSTREAM-REDUCE-", (key, value), self._grouped.serdes[1])
         fold, merge = Reduce(reducer=f), MergeReduced(reducer=f)
@@ -80,6 +92,9 @@ class WindowedKStream(Generic[K, V]):
         """Fold the values per key and window with ``f(key, value, aggregate)``.
 
         Session windows also need ``merger(key, one, other)``, which combines two sessions that grow together.
+
+        >>> windowed.aggregate(lambda: 0, lambda key, order, total: total + order["amount"])
+        KTable(KSTREAM-AGGREGATE-...)
         """
         check_function(init, "aggregate")
         check_function(f, "aggregate", "key", "value", "aggregate")
