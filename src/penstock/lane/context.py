@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import StoreError, nearest
-from penstock.operators.base import Cancellable, Forward, ObservedTime
+from penstock.operators.base import Forward, ObservedTime
+from penstock.processor.timers import Stoppable
 from penstock.record import Origin
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class NodeContext:
         """Call ``f`` when the task closes."""
         self._task.close_calls.append(f)
 
-    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Cancellable:
+    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
         """Call ``f(timestamp)`` regularly."""
         return self._task.schedule(self.node, every, punctuation, f, start)
 

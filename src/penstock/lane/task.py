@@ -15,8 +15,9 @@ from penstock.errors import ProcessingError, StreamsError, TopologyError, descri
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
 from penstock.lane.sink import Row, open_sink, refused
-from penstock.operators.base import Cancellable, Forward, ObservedTime
+from penstock.operators.base import Forward, ObservedTime
 from penstock.processor.punctuation import PunctuationQueue, PunctuationType
+from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin, Record
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
@@ -120,7 +121,7 @@ class Task:
 
     def schedule(
         self, node: str, every: int, punctuation: PunctuationType, f: Callable[[int], None], start: int | None
-    ) -> Cancellable:
+    ) -> Stoppable:
         """Register a punctuation of a node."""
         now = self.stream_time if punctuation is PunctuationType.STREAM_TIME else self.clock.now_ms()
         return self._punctuation[punctuation].schedule(node, every, f, start, now)

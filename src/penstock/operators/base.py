@@ -11,9 +11,10 @@ the node's name, so that a traceback names the node at no cost per record.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from penstock.processor.context import NodeHost
 from penstock.record import Change, Headers, Origin
 from penstock.state.partition_times import PartitionTimes
 
@@ -58,36 +59,8 @@ class HasOrigin(Protocol):
     origin: Origin
 
 
-class Cancellable(Protocol):
-    """A scheduled punctuation that can be stopped."""
-
-    def cancel(self) -> None:
-        """Stop it; calling twice is harmless."""
-        ...
-
-
-class OperatorContext(Protocol):
-    """What an operator may ask of its task (one shard of one stage)."""
-
-    @property
-    def node(self) -> str:
-        """Name of the node."""
-        ...
-
-    @property
-    def application_id(self) -> str:
-        """The application's id."""
-        ...
-
-    @property
-    def shard(self) -> int:
-        """The shard this task holds."""
-        ...
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The application's settings."""
-        ...
+class OperatorContext(NodeHost, Protocol):
+    """What an operator may ask of its task (one shard of one stage): all that a processor's context is made of, and more."""
 
     @property
     def origin(self) -> Origin:
@@ -96,33 +69,6 @@ class OperatorContext(Protocol):
 
     @origin.setter
     def origin(self, origin: Origin) -> None: ...
-
-    @property
-    def children(self) -> Mapping[str, Forward]:
-        """The next nodes by name, in order, for operators that choose."""
-        ...
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """Names of the stores connected to this node."""
-        ...
-
-    @property
-    def stream_time(self) -> int:
-        """The task's stream time: the greatest timestamp taken out for processing; −1 before the first."""
-        ...
-
-    def now_ms(self) -> int:
-        """Wall-clock time in milliseconds."""
-        ...
-
-    def store(self, name: str) -> Any:
-        """Return the typed store of this shard; only stores connected to this node."""
-        ...
-
-    def view(self, name: str) -> Any:
-        """Return a read-only view of any store of the application at the last barrier."""
-        ...
 
     def observed_time(self, shared: str | None = None) -> ObservedTime:
         """Make this operator's clock; with ``shared``, the one clock of that name (the two sides of a join)."""
@@ -138,14 +84,6 @@ class OperatorContext(Protocol):
 
     def on_close(self, f: Callable[[], None]) -> None:
         """Call ``f`` when the task closes."""
-        ...
-
-    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Cancellable:
-        """Call ``f(timestamp)`` regularly; see ``processor.punctuation``."""
-        ...
-
-    def request_commit(self) -> None:
-        """Ask for a barrier soon."""
         ...
 
 

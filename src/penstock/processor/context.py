@@ -10,25 +10,12 @@ from penstock.durations import millis
 from penstock.errors import StoreError, TopologyError, nearest
 from penstock.processor.fixed_key import KEY_IS_FIXED, FixedKeyRecord
 from penstock.processor.punctuation import PunctuationType, Punctuator
-from penstock.processor.timers import TimerService
+from penstock.processor.timers import AlarmHost, Stoppable, TimerService
 from penstock.record import Headers, Origin, Record, RecordMetadata
 
 
-class Stoppable(Protocol):
-    """A scheduled punctuation."""
-
-    def cancel(self) -> None:
-        """Stop it; calling twice is harmless."""
-        ...
-
-
-class NodeHost(Protocol):
+class NodeHost(AlarmHost, Protocol):
     """What a context needs from the task of its node (``operators.base.OperatorContext`` has it all)."""
-
-    @property
-    def node(self) -> str:
-        """Name of the node."""
-        ...
 
     @property
     def application_id(self) -> str:
@@ -52,33 +39,11 @@ class NodeHost(Protocol):
 
     @property
     def children(self) -> Mapping[str, Callable[[Any, Any, int, Headers], None]]:
-        """The next nodes by name."""
-        ...
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """Names of the stores connected to the node."""
-        ...
-
-    @property
-    def stream_time(self) -> int:
-        """The task's stream time."""
-        ...
-
-    def now_ms(self) -> int:
-        """Wall-clock time in milliseconds."""
-        ...
-
-    def store(self, name: str) -> Any:
-        """Return a connected store."""
+        """The next nodes by name, in order, for operators that choose."""
         ...
 
     def view(self, name: str) -> Any:
-        """Return a read-only view of any store."""
-        ...
-
-    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
-        """Call ``f(timestamp)`` regularly."""
+        """Return a read-only view of any store of the application at the last barrier."""
         ...
 
     def request_commit(self) -> None:

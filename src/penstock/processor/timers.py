@@ -24,6 +24,14 @@ DOMAINS: dict[PunctuationType, Domain] = {
 }
 
 
+class Stoppable(Protocol):
+    """A scheduled punctuation."""
+
+    def cancel(self) -> None:
+        """Stop it; calling twice is harmless."""
+        ...
+
+
 class AlarmHost(Protocol):
     """What timers need from the task of their node."""
 
@@ -39,7 +47,7 @@ class AlarmHost(Protocol):
 
     @property
     def stream_time(self) -> int:
-        """The task's stream time."""
+        """The task's stream time: the greatest timestamp taken out for processing; −1 before the first."""
         ...
 
     def now_ms(self) -> int:
@@ -47,11 +55,11 @@ class AlarmHost(Protocol):
         ...
 
     def store(self, name: str) -> Any:
-        """Return a connected store."""
+        """Return the typed store of this shard; only stores connected to the node."""
         ...
 
-    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Any:
-        """Call ``f(timestamp)`` regularly."""
+    def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
+        """Call ``f(timestamp)`` regularly; see ``processor.punctuation``."""
         ...
 
 
@@ -72,7 +80,7 @@ class Alarm:
         self._domain = DOMAINS[kind]
         self._fire = fire
         self._at = _NEVER
-        self._punctuation: Any = None
+        self._punctuation: Stoppable | None = None
         self.set()
 
     def set(self) -> None:

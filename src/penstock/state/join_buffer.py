@@ -129,9 +129,7 @@ class JoinBufferStore(Store):
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""
-        before = self._rows.before
-        rows = [row for row in self._rows.dirty.items() if row[1][0] is not None or before(row[0]) is not None]
-        sealed = self._rows.seal(rows, logged=self.spec.logged)
+        sealed = self._rows.seal(self._rows.lasting(), logged=self.spec.logged)
         if self._sequence != self._sealed_sequence:
             sealed.side[self._beside] = [(_SEQUENCE, pack_time(self._sequence))]
             self._sealed_sequence = self._sequence

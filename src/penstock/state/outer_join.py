@@ -209,9 +209,7 @@ class OuterJoinStore(Store):
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""
-        before = self._rows.before
-        rows = [row for row in self._rows.dirty.items() if row[1][0] is not None or before(row[0]) is not None]
-        sealed = self._rows.seal(rows, logged=self.spec.logged)
+        sealed = self._rows.seal(self._rows.lasting(), logged=self.spec.logged)
         if self.least != self._sealed_least:
             sealed.side[self._beside] = [(_LEAST, pack_time(self.least))]
             self._sealed_least = self.least

@@ -151,6 +151,11 @@ class WriteBack:
             total += (entry[0] is not None) - (self.base.get(key) is not None)
         return total
 
+    def lasting(self) -> list[tuple[bytes, Entry]]:
+        """Return the dirty rows without those that came and went since the last seal."""
+        before = self.before
+        return [row for row in self.dirty.items() if row[1][0] is not None or before(row[0]) is not None]
+
     def seal(self, rows: Collection[tuple[bytes, Entry]], *, logged: bool, headers: bool = False) -> Sealed:
         """Hand out these rows of the dirty map, keep them readable as pending, and start an empty dirty map.
 
