@@ -53,7 +53,13 @@ def make_records(count: int, keys: int) -> Records:
     rng = random.Random(7)
     names = [b"customer-%06d" % n for n in range(keys)]
     return [
-        (key, {"paid": rng.random() < 0.9, "amount": rng.randbytes(8)}, n, (), Origin("orders", 0, n, n, key, b"", (), 0, -1, n))
+        (
+            key,
+            {"paid": rng.random() < 0.9, "amount": rng.randbytes(8)},
+            n,
+            (),
+            Origin("orders", 0, n, n, key, b"", (), 0, -1, n),
+        )
         for n in range(count)
         for key in (rng.choice(names),)
     ]
@@ -83,7 +89,9 @@ def open_lane() -> Task:
         .group_by_key(key=AS_IS, value=AS_IS)
         .aggregate(start, larger, store=Stores.key_value("largest", key=AS_IS, value=AS_IS))
     )
-    return Task(builder.build(), 0, MemoryState(), application_id="bench", config=load({}, environ={}), clock=SystemClock())
+    return Task(
+        builder.build(), 0, MemoryState(), application_id="bench", config=load({}, environ={}), clock=SystemClock()
+    )
 
 
 def by_lane(task: Task, records: Records) -> list[Any]:
@@ -111,7 +119,9 @@ def measure(count: int, keys: int, runs: int) -> dict[str, Any]:
             print(f"\rrun {number + 1} of {runs}", end="", file=sys.stderr)
         hand_time, (table, _) = seconds(by_hand, records)
         lane_time, rows = seconds(by_lane, open_lane(), records)
-        assert {key: (value, at) for key, value, at, _ in rows} == table, "the lane's table differs from the hand-written one"
+        assert {key: (value, at) for key, value, at, _ in rows} == table, (
+            "the lane's table differs from the hand-written one"
+        )
         hand_times.append(hand_time)
         lane_times.append(lane_time)
     lane, hand = min(lane_times), min(hand_times)

@@ -78,7 +78,13 @@ class Plan:
         sinks = [node for name in step.nodes if isinstance(node := nodes[name], SinkNode)]
         sends = [f"{s.topic} to step {self.level_of[self.source_of(str(s.topic))]}" for s in sinks if s.internal]
         writes = [s.topic or "(extracted)" for s in sinks if not s.internal]
-        return [("reads", reads), ("runs", list(step.nodes)), ("stores", list(step.stores)), ("sends", sends), ("writes", writes)]
+        return [
+            ("reads", reads),
+            ("runs", list(step.nodes)),
+            ("stores", list(step.stores)),
+            ("sends", sends),
+            ("writes", writes),
+        ]
 
     def _topics(self, source: str) -> tuple[str, ...]:
         node = self.topology.nodes[source]
