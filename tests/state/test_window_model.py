@@ -74,6 +74,8 @@ class Model:
 
     def put(self, key: str, start: int, value: int | None, timestamp: int) -> None:
         if self.duplicates and value is None:
+            if not self.persistent:
+                self.observed = max(self.observed, start)
             return
         self.sequence += self.duplicates
         self.written.pop((key, start), None)
