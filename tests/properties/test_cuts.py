@@ -302,6 +302,11 @@ def test_a_session_store_without_a_cache_expires_sessions_by_the_time_of_its_sha
         assert run(MINUTES["sessions"], True, script, lanes=lanes)[0] == run(MINUTES["sessions"], True, script)[0]
 
 
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "uncached"])
+def test_a_right_row_that_comes_and_goes_within_an_epoch_leaves_no_trace_in_a_foreign_key_join(cached):
+    check(foreign_key_join, cached, [("b", "k2", "v1", 32), ("a", "k1", "v2", 56), ("b", "k2", None, 68)])
+
+
 def final_windows(builder, cached):
     windowed = builder.stream("a", **TEXT).group_by_key().windowed_by(TimeWindows(10, grace=0))
     closed = windowed.emit(EmitStrategy.on_window_close).count(

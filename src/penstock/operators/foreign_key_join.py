@@ -38,6 +38,7 @@ from penstock.serde.foreign_key import (
     SubscriptionWrapper,
 )
 from penstock.serde.murmur3 import murmur3_128
+from penstock.state.rows import RowStore
 
 _LEAVE = Instruction.DELETE_KEY_NO_PROPAGATE
 _LEAVE_AND_TELL = Instruction.DELETE_KEY_AND_PROPAGATE
@@ -169,6 +170,10 @@ class SubscriptionJoin(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         lookup = self.right.open(context)
+        for name in self.right.stores:
+            store = context.store(name)
+            if isinstance(store, RowStore):
+                store.announce_vanished()
 
         def on_record(key: Any, subscription: Any, timestamp: int, headers: Headers) -> None:
             fingerprint, instruction, primary_key, _, partition = subscription

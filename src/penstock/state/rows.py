@@ -51,6 +51,10 @@ class RowStore(KeyValueVerbs):
         self._next_number = count(1).__next__
         self._flushed_to = 0  # number of the last write that has been forwarded
         self._flushed: dict[bytes, Entry] = {}  # what was forwarded in this epoch
+        self._vanished: set[bytes] = (
+            set()
+        )  # rows of this epoch that were deleted before anybody downstream heard of them
+        self._announce = False
         if self._expiry is None:
             self.read, self.write = self._make_read(), self._make_write()
         else:
@@ -88,7 +92,7 @@ class RowStore(KeyValueVerbs):
     def _make_write(self) -> Callable[..., None]:
         dirty, context, number, cached = self._rows.dirty, self._context, self._next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
-        refuse_key, refuse_value = self._refuse_key, self._refuse_value
+        refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self._vanished
 
         def write(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
             if key is None:
@@ -102,6 +106,8 @@ class RowStore(KeyValueVerbs):
             except Exception as error:
                 refuse_value(key, value, error)
             if cached:
+                if raw is None and raw_key in dirty and dirty[raw_key][0] is not None:
+                    vanished.add(raw_key)
                 dirty[raw_key] = (raw, timestamp, headers, context.origin, number())
             else:
                 dirty[raw_key] = (raw, timestamp, headers, None, 0)
@@ -195,6 +201,14 @@ class RowStore(KeyValueVerbs):
         self._listener = listener
         self._send_old = send_old
 
+    def announce_vanished(self) -> None:
+        """Forward the delete of a row that came and went within an epoch, because someone may have read it in between.
+
+        A cache owes such a row to nobody downstream. But a foreign-key subscription reads the right table in the middle of an
+        epoch and is answered with the row: without its delete the answer would stand.
+        """
+        self._announce = True
+
     def flush(self) -> bool:
         """Delete what has expired; forward what was written since the last flush, once per key, in order of the last
         writes.
@@ -211,6 +225,7 @@ class RowStore(KeyValueVerbs):
                 self._forward(key, entry)
             return forwarded or bool(changed)
         finally:
+            self._vanished.clear()
             self._context.origin = current
 
     def _unforwarded(self) -> list[tuple[bytes, Entry]]:
@@ -246,7 +261,7 @@ class RowStore(KeyValueVerbs):
         assert self._listener is not None
         value, timestamp, headers, origin, _ = entry
         old = self._forwarded(key) if value is None or self._send_old else None
-        if value is None and old is None:
+        if value is None and old is None and not (self._announce and key in self._vanished):
             return
         self._flushed[key] = entry
         assert origin is not None, "a row without a writer in a cached store"
