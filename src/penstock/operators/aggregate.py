@@ -13,7 +13,7 @@ from typing import Any
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
-from penstock.state.rows import Fold, RowStore
+from penstock.state.rows import RowStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class StreamAggregate(Operator):
         store = context.store(self.store)
         read, update = open_rows(store, forward, self.send_old)
         initializer, aggregator, drop = self.initializer, self.aggregator, context.drop
-        fold = store.make_fold(initializer, aggregator) if isinstance(store, RowStore) else None
+        fold = store.make_fold(initializer, aggregator, drop) if isinstance(store, RowStore) else None
         if fold is not None:
-            return _folding(fold, drop)
+            return fold
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -128,15 +128,3 @@ class TablePassThrough(Operator):
             forward(key, value, timestamp, headers)
 
         return on_record
-
-
-def _folding(fold: Fold, drop: Callable[[str], None]) -> Forward:
-    """Give the records that have key and value to the store's own fold."""
-
-    def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        if key is None or value is None:
-            drop("null_key" if key is None else "null_value")
-            return
-        fold(key, value, timestamp, headers)
-
-    return on_record

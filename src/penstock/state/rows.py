@@ -114,11 +114,14 @@ class RowStore(KeyValueVerbs):
 
         return write
 
-    def make_fold(self, initializer: Callable[[], Any], aggregator: Callable[[Any, Any, Any], Any]) -> Fold | None:
+    def make_fold(
+        self, initializer: Callable[[], Any], aggregator: Callable[[Any, Any, Any], Any], drop: Callable[[str], None]
+    ) -> Fold | None:
         """Return read, aggregate and write of one record as one closure, or None where it would not do.
 
-        Only for a cached store without ttl: there an update forwards nothing by itself. The key is serialised once
-        instead of twice and no call lies between. Same results as ``read``, the aggregator, ``write``.
+        Only for a cached store without ttl: there an update forwards nothing by itself. The key is serialised once instead of
+        twice and no call lies between. Same results as ``read``, the aggregator, ``write``; a record without key or value is
+        dropped, as every aggregation of a stream does.
         """
         if not self.cached or self._expiry is not None:
             return None
@@ -132,6 +135,9 @@ class RowStore(KeyValueVerbs):
         )
 
         def fold(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key" if key is None else "null_value")
+                return
             try:
                 raw_key = serialize_key(key)
             except Exception as error:
