@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -64,7 +65,9 @@ class KafkaAdmin:
     def ensure_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Create the topics that are missing, check those that exist; return the names of the new ones."""
         wanted = {spec.name: spec for spec in specs}
-        created = self._create(wanted.values()) if wanted else []
+        if not wanted:
+            return []
+        created = self._call(f"create {', '.join(wanted)}", partial(self._create, list(wanted.values())))
         for name in wanted.keys() - set(created):
             check_partitions(wanted[name], self.partitions([name])[name])
             check_configs(wanted[name], self.configs(name))
@@ -91,9 +94,9 @@ class KafkaAdmin:
         names = list(names)
         if not names:
             return
-        for name, future in self._client.delete_topics(names, request_timeout=self._request_seconds).items():
-            self._unless({KafkaError.UNKNOWN_TOPIC_OR_PART}, f"delete topic {name!r}", future.result)
-        self._call(f"see that {', '.join(names)} are gone", partial(self._gone, set(names)))
+        said = ", ".join(names)
+        self._call(f"delete {said}", partial(self._delete, names))
+        self._call(f"see that {said} are gone", partial(self._gone, set(names)))
 
     def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return where each partition begins."""
@@ -136,11 +139,12 @@ class KafkaAdmin:
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; one that does not exist is no error."""
-        self._unless(
-            {KafkaError.GROUP_ID_NOT_FOUND},
-            f"delete group {group!r}",
-            lambda: self._client.delete_consumer_groups([group], request_timeout=self._request_seconds)[group].result(),
-        )
+
+        def delete() -> None:
+            asked = self._client.delete_consumer_groups([group], request_timeout=self._request_seconds)
+            _unless({KafkaError.GROUP_ID_NOT_FOUND}, asked[group])
+
+        self._call(f"delete group {group!r}", delete)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -149,11 +153,12 @@ class KafkaAdmin:
     def _create(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Create topics; return the names of those that did not exist."""
         new = [NewTopic(spec.name, spec.partitions, spec.replication, config=dict(spec.configs)) for spec in specs]
-        created = []
-        for name, future in self._client.create_topics(new, request_timeout=self._request_seconds).items():
-            if self._unless({KafkaError.TOPIC_ALREADY_EXISTS}, f"create topic {name!r}", future.result):
-                created.append(name)
-        return created
+        asked = self._client.create_topics(new, request_timeout=self._request_seconds)
+        return [name for name, future in asked.items() if _unless({KafkaError.TOPIC_ALREADY_EXISTS}, future)]
+
+    def _delete(self, names: list[str]) -> None:
+        for future in self._client.delete_topics(names, request_timeout=self._request_seconds).values():
+            _unless({KafkaError.UNKNOWN_TOPIC_OR_PART}, future)
 
     def _describe(self, topics: Iterable[str]) -> dict[str, Future[Any]]:
         names = list(topics)
@@ -206,16 +211,10 @@ class KafkaAdmin:
         """Send a request and wait for all parts of its answer."""
         return self._call(doing, lambda: {key: future.result() for key, future in request().items()})
 
-    def _unless(self, fine: set[int], doing: str, call: Callable[[], Any]) -> bool:
-        """Run a call; tell whether it did something: an error of a code in ``fine`` says that nothing was to do."""
-        try:
-            call()
-        except KafkaException as exception:
-            error = kafka_error(exception)
-            if error.code() not in fine:
-                raise broker_error(error, doing) from exception
-            return False
-        return True
+    def _refresh(self) -> None:
+        """Ask who leads which partition: the client itself goes on with what it knew before a broker came back."""
+        with contextlib.suppress(KafkaException):  # nobody answers yet: the next attempt will tell
+            self._client.list_topics(timeout=1.0)
 
     def _call(self, doing: str, call: Callable[[], T]) -> T:
         """Run a call, again after a pause if it fails for a passing reason."""
@@ -231,3 +230,15 @@ class KafkaAdmin:
                     raise error from exception
             self._client.poll(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+            self._refresh()
+
+
+def _unless(fine: set[int], future: Future[Any]) -> bool:
+    """Wait for an answer; tell whether something was done: an error of a code in ``fine`` says that nothing was to do."""
+    try:
+        future.result()
+    except KafkaException as exception:
+        if kafka_error(exception).code() not in fine:
+            raise
+        return False
+    return True

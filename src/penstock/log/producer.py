@@ -16,13 +16,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 from confluent_kafka import TopicPartition as Position
 
-from penstock.errors import ProductionError
+from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import OnRefused, Row, TopicPartition
+from penstock.log.bounded import bounded
 from penstock.log.client import Connection, logger
 from penstock.log.failures import broker_error, kafka_error
 
 #: calls that wait are cut into slices, so that Ctrl-C is heard
 SLICE_SECONDS = 1.0
+#: a call that is late by more than this is stuck
+GRACE_SECONDS = 10.0
 _QUEUE_FULL_SECONDS = 0.005
 _NO_HEADERS: list[tuple[str, str | bytes | None]] = []
 
@@ -32,6 +35,7 @@ class _RowWriter:
 
     def __init__(self, connection: Connection, timeout: float, **required: Any) -> None:
         self._connection = connection
+        self._timeout = timeout
         self._slices = max(1, round(timeout / SLICE_SECONDS))
         self._failed: list[tuple[KafkaError, str]] = []
         settings = connection.settings("producer", **required)
@@ -137,11 +141,20 @@ class TransactionalProducer(_RowWriter):
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a group with the transaction."""
         positions = [Position(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-        member = self._member(group)
-        self._in_slices(
-            f"commit offsets of group {group!r}",
-            lambda seconds: self._client.send_offsets_to_transaction(positions, member, seconds),
-        )
+        doing = f"commit offsets of group {group!r}"
+        member = self._member(group, positions, doing)
+
+        def send() -> None:
+            self._in_slices(doing, lambda seconds: self._client.send_offsets_to_transaction(positions, member, seconds))
+
+        try:
+            bounded(send, self._timeout + GRACE_SECONDS)
+        except TimeoutError as error:
+            raise BrokerError(
+                f"could not {doing}: the client does not return from it. Nothing was committed: start the application again",
+                code="STUCK",
+                fatal=True,
+            ) from error
 
     def commit(self) -> None:
         """Make everything since ``begin`` visible."""
@@ -161,13 +174,20 @@ class TransactionalProducer(_RowWriter):
         except KafkaException as exception:
             raise broker_error(kafka_error(exception), doing) from exception
 
-    def _member(self, group: str) -> Any:
-        """The group as the transaction knows it: without members, since the epochs choose what is read."""
+    def _member(self, group: str, positions: list[Position], doing: str) -> Any:
+        """The group as the transaction knows it: without members, since the epochs choose what is read.
+
+        Its coordinator is asked something first. A cluster makes it when it is first needed, and the transaction's own call
+        may block for ever while that is under way.
+        """
         if group not in self._groups:
             settings = self._connection.settings("consumer", group_id=group, enable_auto_commit=False)
             consumer = Consumer(settings, logger=logger)
-            self._groups[group] = consumer.consumer_group_metadata()
-            consumer.close()
+            try:
+                self._in_slices(doing, lambda seconds: consumer.committed(positions, timeout=seconds))
+                self._groups[group] = consumer.consumer_group_metadata()
+            finally:
+                consumer.close()
         return self._groups[group]
 
 

@@ -32,20 +32,28 @@ class KafkaReader:
     def __init__(
         self, connection: Connection, admin: KafkaAdmin, *, committed: bool = True, timeout: float = 60
     ) -> None:
+        self._connection = connection
         self._admin = admin
+        self._committed = committed
         self._patience = max(1, round(timeout / POLL_SECONDS))
-        self._client = Consumer(
-            connection.settings(
-                "consumer",
-                group_id="penstock-reader",  # asked for by the client; nothing is committed
-                enable_auto_commit=False,
-                enable_auto_offset_store=False,
-                enable_partition_eof=True,
-                auto_offset_reset="error",
-                isolation_level="read_committed" if committed else "read_uncommitted",
-            ),
-            logger=logger,
+        self._client = self._consumer(fetch_wait_ms=1)
+
+    def _consumer(self, fetch_wait_ms: int) -> Consumer:
+        """Make a client. ``fetch_wait_ms``: how long the broker holds back an answer when there is nothing new.
+
+        The end of a partition is told after this time, and the next range can begin only then.
+        """
+        settings = self._connection.settings(
+            "consumer",
+            group_id="penstock-reader",  # asked for by the client; nothing is committed
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            enable_partition_eof=True,
+            auto_offset_reset="error",
+            isolation_level="read_committed" if self._committed else "read_uncommitted",
+            fetch_wait_max_ms=fetch_wait_ms,
         )
+        return Consumer(settings, logger=logger)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
@@ -85,17 +93,16 @@ class KafkaReader:
 
     def follow(self, starts: Mapping[TopicPartition, int]) -> Iterator[LogRecord | None]:
         """Yield the records of several partitions as they come, for ever; None about every 100 ms without one."""
-        self._client.assign([Position(topic, partition, offset) for (topic, partition), offset in starts.items()])
+        client = self._consumer(fetch_wait_ms=100)
+        client.assign([Position(topic, partition, offset) for (topic, partition), offset in starts.items()])
         try:
             while True:
-                messages = self._next_messages()
+                messages = self._next_messages(client)
                 if not messages:
                     yield None
-                for message in messages:
-                    if message.error() is None:
-                        yield _record(message)
+                yield from (_record(message) for message in messages if message.error() is None)
         finally:
-            self._client.unassign()
+            client.close()
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -105,16 +112,17 @@ class KafkaReader:
         """Yield messages and ends of partitions, until nothing comes for too long."""
         idle = 0
         while idle < self._patience:
-            messages = self._next_messages()
+            messages = self._next_messages(self._client)
             idle = 0 if messages else idle + 1
             yield from messages
 
-    def _next_messages(self) -> list[Message]:
+    @staticmethod
+    def _next_messages(client: Consumer) -> list[Message]:
         """Wait for one message, then take all that are there: a batch alone would wait until it is full."""
-        first = self._client.poll(POLL_SECONDS)
+        first = client.poll(POLL_SECONDS)
         if first is None:
             return []
-        messages = [first, *self._client.consume(BATCH, 0)]
+        messages = [first, *client.consume(BATCH, 0)]
         for message in messages:
             error = message.error()
             if error is not None and error.code() not in TRANSIENT and error.code() != KafkaError._PARTITION_EOF:

@@ -1,0 +1,95 @@
+"""A cluster that is away, slow, or comes back; and a queue that is full."""
+
+import threading
+
+import pytest
+
+from penstock.errors import BrokerError
+from penstock.log.base import TopicSpec
+from penstock.log.kafka import KafkaLog
+
+
+@pytest.fixture
+def kafka(kafka_broker):
+    made = []
+
+    def make(**settings):
+        made.append(KafkaLog(kafka_broker.bootstrap_servers, settings))
+        return made[-1]
+
+    yield make
+    for log in made:
+        log.close()
+
+
+def rows(topic, count=1):
+    return [(topic, 0, b"k", str(number).encode(), 10, ()) for number in range(count)]
+
+
+def values(log, topic):
+    end = log.admin.end_offsets([(topic, 0)])[(topic, 0)]
+    return [record.value for record in log.reader().read(topic, 0, 0, end)]
+
+
+@pytest.fixture
+def opened(kafka, name):
+    """A log, a topic, and a producer with an open transaction of three rows."""
+    log, topic = kafka(), name("faults")
+    log.admin.ensure_topics([TopicSpec(topic, 1)])
+    producer = log.producer(name("app"))
+    producer.init()
+    producer.begin()
+    producer.produce(rows(topic, 3))
+    producer.send_offsets(name("app"), {(topic, 0): 7})
+    return log, topic, producer
+
+
+def test_a_commit_waits_for_a_broker_that_does_not_answer(opened, kafka_broker):
+    log, topic, producer = opened
+    kafka_broker.pause()
+    threading.Timer(2, kafka_broker.resume).start()
+    producer.commit()
+    assert values(log, topic) == [b"0", b"1", b"2"]
+
+
+def test_an_open_transaction_outlives_a_crash_of_the_broker(opened, kafka_broker, name):
+    log, topic, producer = opened
+    producer.flush()
+    kafka_broker.kill()
+    restart = threading.Thread(target=kafka_broker.restart)
+    restart.start()
+    producer.commit()
+    restart.join()
+    assert values(log, topic) == [b"0", b"1", b"2"]
+    assert log.admin.committed(name("app"), [(topic, 0)]) == {(topic, 0): 7}
+    producer.begin()
+    producer.produce(rows(topic))
+    producer.commit()
+    assert values(log, topic) == [b"0", b"1", b"2", b"0"]
+
+
+def test_a_full_queue_is_waited_for(kafka, name):
+    log, topic = kafka(**{"producer.queue.buffering.max.messages": 10, "producer.linger.ms": 0}), name("full")
+    log.admin.ensure_topics([TopicSpec(topic, 1)])
+    producer = log.producer(None)
+    producer.begin()
+    producer.produce(rows(topic, 200))
+    producer.commit()
+    assert values(log, topic) == [str(number).encode() for number in range(200)]
+
+
+def test_without_a_broker_the_error_says_how_to_get_one():
+    log = KafkaLog("127.0.0.1:9", timeout=0.5)
+    with pytest.raises(BrokerError, match=r"list the topics.*bootstrap_servers.*penstock dev") as caught:
+        log.admin.topics()
+    assert caught.value.retriable
+    with pytest.raises(BrokerError, match=r"begin as producer 'a'.*bootstrap_servers"):
+        log.producer("a").init()
+    with pytest.raises(BrokerError, match=r"penstock dev"):
+        log.admin.partitions(["a"])
+
+
+def test_a_transaction_out_of_turn_is_refused(kafka, name):
+    producer = kafka().producer(name("app"))
+    with pytest.raises(BrokerError, match="begin a transaction"):
+        producer.begin()
