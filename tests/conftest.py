@@ -7,6 +7,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
+
 settings.register_profile(
     "penstock",
     deadline=None,

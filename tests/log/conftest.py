@@ -9,7 +9,6 @@ import pytest
 from penstock.log.base import Log
 from penstock.log.kafka import KafkaLog
 from penstock.log.memory import MemoryLog
-from penstock.testing import kafka_broker  # noqa: F401 (a fixture)
 
 NUMBERS = itertools.count()
 #: a topic that is missing is given up soon

@@ -57,6 +57,8 @@ def test_missing_topics_are_created_and_existing_ones_are_left_alone(log, name):
     assert log.admin.ensure_topics(specs) == []
     assert log.admin.partitions([name("a"), name("b")]) == {name("a"): 3, name("b"): 1}
     assert log.admin.configs(name("a"))["cleanup.policy"] == "compact"
+    assert log.admin.configs(name("a"), own=True) == {"cleanup.policy": "compact"}
+    assert log.admin.configs(name("b"), own=True) == {}
     assert log.admin.topics().items() >= {(name("a"), 3), (name("b"), 1)}
     assert log.admin.matching(re.compile(name("[ab]"))) == [name("a"), name("b")]
     assert log.admin.matching(re.compile("[ab]")) == []
@@ -285,6 +287,16 @@ def test_one_reader_reads_one_range_after_the_other(log, three_epochs):
     for _ in range(3):
         assert [record.offset for record in reader.read(three_epochs, 0, 0, 8)] == [0, 1, 5, 6]
         assert next(reader.read(three_epochs, 0, 1, 8)).offset == 1
+
+
+def test_a_range_that_was_left_does_not_disturb_the_next(log, three_epochs):
+    reader = log.reader()
+    left = reader.read(three_epochs, 0, 0, 8)
+    assert next(left).offset == 0
+    begun = reader.read(three_epochs, 0, 5, 8)
+    assert next(begun).offset == 5
+    left.close()
+    assert [record.offset for record in begun] == [6]
 
 
 def test_an_uncommitted_reader_sees_aborted_records_too(log, three_epochs):

@@ -11,9 +11,13 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from penstock.cli.consume import consume
 from penstock.cli.demo import demo
+from penstock.cli.dev import dev
 from penstock.cli.doctor import doctor
+from penstock.cli.produce import produce
 from penstock.cli.settings import config
+from penstock.cli.topics import topics
 from penstock.cli.topology import topology
 from penstock.cli.version import version
 from penstock.errors import PenstockError
@@ -39,5 +43,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, topology, doctor, config, version):
+for command in (demo, dev, topology, produce, consume, doctor, config, version):
     app.command()(command)
+app.add_typer(topics, name="topics")

@@ -129,6 +129,9 @@ class Broker:
     def pause(self) -> None:
         """Freeze the broker: it is there and does not answer, until ``resume``."""
         self._signal(signal.SIGSTOP)
+        # the signal reaches the threads of the JVM one by one: frozen is when the last one has stopped
+        if self.pid is not None:
+            os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """Let a paused broker go on."""

@@ -18,6 +18,8 @@ from penstock.errors import PenstockError
 KAFKA = "4.3.1"
 #: the server, and a logger that writes to standard error (the server's own jars have none)
 COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA}", "org.slf4j:slf4j-simple:1.7.36@jar")
+#: how many jars they come to; only for a progress bar
+JARS = 46
 
 #: an option of the JVM: only the quick compiler. A start takes half the time; the broker is slower under load
 QUICK_START = "-XX:TieredStopAtLevel=1"

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -75,11 +76,15 @@ class KafkaAdmin:
             self._call(f"see the new topic {name!r}", partial(self._present, name))
         return created
 
-    def configs(self, topic: str) -> dict[str, str]:
-        """Return the settings of a topic, defaults too."""
+    def configs(self, topic: str, *, own: bool = False) -> dict[str, str]:
+        """Return the settings of a topic, defaults too; ``own``: only those that were set for this topic."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         found = self._ask(f"read the settings of topic {topic!r}", lambda: self._client.describe_configs([resource]))
-        return {name: entry.value or "" for name, entry in sorted(found[resource].items())}
+        return {
+            name: entry.value or ""
+            for name, entry in sorted(found[resource].items())
+            if not own or entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        }
 
     def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         """Change settings of a topic; the others stay."""

@@ -69,8 +69,8 @@ class Admin(Protocol):
         """Create the topics that are missing, check those that exist; return the names of the new ones."""
         ...
 
-    def configs(self, topic: str) -> dict[str, str]:
-        """Return the settings of a topic, defaults too."""
+    def configs(self, topic: str, *, own: bool = False) -> dict[str, str]:
+        """Return the settings of a topic, defaults too; ``own``: only those that were set for this topic."""
         ...
 
     def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:

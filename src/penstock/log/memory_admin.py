@@ -47,13 +47,14 @@ class MemoryAdmin:
                     check_configs(spec, self.configs(spec.name))
                 else:
                     count = 1 if spec.partitions == -1 else spec.partitions
-                    self._cluster.topics[spec.name] = Topic(DEFAULTS | dict(spec.configs), [[] for _ in range(count)])
+                    self._cluster.topics[spec.name] = Topic(dict(spec.configs), [[] for _ in range(count)])
                     created.append(spec.name)
         return created
 
-    def configs(self, topic: str) -> dict[str, str]:
-        """Return the settings of a topic."""
-        return dict(self._topic(topic).configs)
+    def configs(self, topic: str, *, own: bool = False) -> dict[str, str]:
+        """Return the settings of a topic, defaults too; ``own``: only those that were set for this topic."""
+        found = self._topic(topic).configs
+        return dict(sorted(found.items())) if own else DEFAULTS | found
 
     def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         """Change settings of a topic; the others stay."""

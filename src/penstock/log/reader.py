@@ -37,6 +37,7 @@ class KafkaReader:
         self._committed = committed
         self._patience = max(1, round(timeout / POLL_SECONDS))
         self._client = self._consumer(fetch_wait_ms=1)
+        self._turn = 0  # whose range the client reads: that of the last caller of ``read``
 
     def _consumer(self, fetch_wait_ms: int) -> Consumer:
         """Make a client. ``fetch_wait_ms``: how long the broker holds back an answer when there is nothing new.
@@ -59,10 +60,13 @@ class KafkaReader:
         """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
         if start >= end:
             return
+        self._turn = turn = self._turn + 1
         self._client.assign([Position(topic, partition, start)])
         reached = start
         try:
             for message in self._messages():
+                if self._turn != turn:
+                    raise RuntimeError("a reader reads one range at a time: another one was begun, or it was closed")
                 offset = message.offset() or 0
                 if message.error() is not None:  # the stable end of the partition
                     reached = offset
@@ -71,7 +75,8 @@ class KafkaReader:
                 if offset >= end or (offset == end - 1 and message.error() is None):
                     return
         finally:
-            self._client.unassign()
+            if self._turn == turn:
+                self._client.unassign()
         raise BrokerError(
             f"{topic}-{partition} was to be read up to {end}, but nothing comes after {reached}: "
             "a transaction is open there, the topic was made anew, or the broker does not answer",
@@ -106,6 +111,7 @@ class KafkaReader:
 
     def close(self) -> None:
         """Let go of the connections."""
+        self._turn += 1
         self._client.close()
 
     def _messages(self) -> Iterator[Message]:

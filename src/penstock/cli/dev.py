@@ -1,0 +1,97 @@
+"""``penstock dev``: a real Kafka broker on this machine, in the foreground."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.output import JsonOption
+
+if TYPE_CHECKING:
+    from penstock.dev.broker import Broker
+    from penstock.dev.jars import Progress as Tell
+
+
+def dev(
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the records, which is kept.", show_default="in the user's cache folder"),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin with an empty folder.")] = False,
+    auto_create: Annotated[bool, typer.Option("--auto-create", help="Make topics when they are first used.")] = False,
+    heap: Annotated[int, typer.Option(help="Memory of the broker in megabytes.", min=128)] = 512,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a Kafka broker here until Ctrl-C. Its jars are fetched once; its records are kept from run to run."""
+    from penstock.dev.broker import Broker
+    from penstock.dev.jars import cache_root
+
+    folder = data if data is not None else cache_root() / f"kafka-{port}"
+    with interruptible(), downloading() as tell:
+        broker = Broker(
+            port=port, data=folder, fresh=fresh, heap_mb=heap, auto_create_topics=auto_create, progress=tell
+        ).start()
+    with interruptible():
+        try:
+            _announce(broker, as_json)
+            broker.wait()
+        except KeyboardInterrupt:
+            if not as_json:
+                print("\nStopping ...")
+        finally:
+            broker.stop()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that the broker is stopped in order."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def downloading() -> Iterator[Tell]:
+    """Show a bar while jars are fetched, if there is a terminal; nothing if they are there."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from penstock.dev.server import JARS
+
+    columns = (TextColumn("Fetching Kafka"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=JARS, visible=False)
+
+        def tell(line: str) -> None:
+            bar.update(task, advance=1, description=line.rpartition("!")[2], visible=True)
+
+        yield tell
+
+
+def _announce(broker: Broker, as_json: bool) -> None:
+    facts = {
+        "bootstrap_servers": broker.bootstrap_servers,
+        "data": str(broker.data),
+        "log": str(broker.log_file),
+        "pid": broker.pid,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        print(f"Kafka is ready at {broker.bootstrap_servers} (records in {broker.data}, log in {broker.log_file}).")
+        print("Ctrl-C stops it.")
+    sys.stdout.flush()

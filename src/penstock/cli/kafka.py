@@ -1,0 +1,148 @@
+"""What the commands that talk to Kafka share: how to reach the cluster, and bytes as text."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from uuid import UUID
+
+import typer
+
+from penstock.errors import PenstockError
+from penstock.serde import Serdes
+
+if TYPE_CHECKING:
+    from penstock.log.kafka import KafkaLog
+
+BootstrapOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        help="host:port of the cluster. Default: the setting bootstrap_servers.",
+        show_default=False,
+    ),
+]
+ClientOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--client", metavar="NAME=VALUE", help="A client setting, as security.protocol=SSL.", show_default=False),
+]  # fmt: skip
+
+
+class BadInput(PenstockError):
+    """Something given on the command line or in a file cannot be used."""
+
+
+@contextmanager
+def connected(bootstrap: str | None, client: list[str] | None, timeout: float = 5) -> Iterator[KafkaLog]:
+    """Reach the cluster that is named, or that the settings of this folder and environment name."""
+    from pathlib import Path
+
+    from penstock.config import load
+    from penstock.log.kafka import KafkaLog
+
+    settings = load({}, pyproject=Path("pyproject.toml"))
+    kafka = settings["kafka"] | pairs(client or (), "--client")
+    log = KafkaLog(bootstrap or settings["bootstrap_servers"], kafka, timeout=timeout)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def pairs(given: Iterable[str], option: str) -> dict[str, str]:
+    """Read options of the form name=value.
+
+    >>> pairs(["retention.ms=-1"], "--config")
+    {'retention.ms': '-1'}
+    """
+    found = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise BadInput(f"{option} {text!r}: write name=value")
+        found[name] = value
+    return found
+
+
+class Form(StrEnum):
+    """How bytes are to be read and written: the names of serdes."""
+
+    string = "string"
+    json = "json"
+    int32 = "int32"
+    int64 = "int64"
+    float32 = "float32"
+    float64 = "float64"
+    boolean = "boolean"
+    uuid = "uuid"
+    bytes = "bytes"
+    windowed = "windowed"
+
+
+def _unwindowed(data: bytes) -> dict[str, Any]:
+    window = Serdes.windowed(Serdes.string, None).deserialize(data)
+    return {"key": window.key, "start": window.start}
+
+
+#: bytes to plain data, for people and JSON
+DECODERS: dict[Form, Callable[[bytes], Any]] = {
+    form: getattr(Serdes, form.value).deserialize for form in Form if form is not Form.windowed
+}
+DECODERS[Form.bytes] = lambda data: base64.b64encode(data).decode()
+DECODERS[Form.uuid] = lambda data: str(Serdes.uuid.deserialize(data))
+DECODERS[Form.windowed] = _unwindowed
+
+#: plain data to bytes
+ENCODERS: dict[Form, Callable[[Any], bytes | None]] = {
+    Form.string: lambda value: Serdes.string.serialize(value if isinstance(value, str) else json.dumps(value)),
+    Form.json: Serdes.json.serialize,
+    Form.int32: lambda value: Serdes.int32.serialize(int(value)),
+    Form.int64: lambda value: Serdes.int64.serialize(int(value)),
+    Form.float32: lambda value: Serdes.float32.serialize(float(value)),
+    Form.float64: lambda value: Serdes.float64.serialize(float(value)),
+    Form.boolean: lambda value: Serdes.boolean.serialize(_truth(value)),
+    Form.uuid: lambda value: Serdes.uuid.serialize(UUID(value)),
+    Form.bytes: lambda value: base64.b64decode(value, validate=True),
+}
+
+
+def _truth(value: Any) -> bool:
+    words = {True: True, False: False, "true": True, "false": False}
+    if value not in words:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return words[value]
+
+
+def decoded(data: bytes | None, form: Form, where: str) -> Any:
+    """Turn bytes into plain data; ``where`` names them if they are not of that form.
+
+    >>> decoded(b"[1]", Form.json, "value"), decoded(None, Form.int64, "value")
+    ([1], None)
+    """
+    if data is None:
+        return None
+    try:
+        return DECODERS[form](data)
+    except Exception as error:
+        raise BadInput(f"{where} is not {form.value} ({error}): give another form, or bytes") from error
+
+
+def encoded(value: Any, form: Form, where: str) -> bytes | None:
+    """Turn plain data into bytes.
+
+    >>> encoded("5", Form.int32, "line 1")
+    b'\\x00\\x00\\x00\\x05'
+    """
+    if value is None:
+        return None
+    if form not in ENCODERS:
+        raise BadInput(f"{form.value} can only be read, not written")
+    try:
+        return ENCODERS[form](value)
+    except Exception as error:
+        raise BadInput(f"{where}: {value!r} cannot be written as {form.value} ({error})") from error

@@ -1,0 +1,164 @@
+"""``penstock produce``: lines become records."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from penstock.cli.kafka import BadInput, BootstrapOption, ClientOption, Form, connected, encoded, pairs
+from penstock.cli.output import JsonOption, print_json
+from penstock.clock import SystemClock
+
+if TYPE_CHECKING:
+    from penstock.log.base import Producer, Row
+
+BATCH = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a line becomes a record."""
+
+    topic: str
+    key: Form
+    value: Form
+    records: bool
+    separator: str | None
+    key_from: str | None
+    partition: int | None
+    timestamp: int | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="Topic to write to.", show_default=False)],
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="File to read; without it: standard input.")] = None,
+    key: Annotated[Form, typer.Option(help="Form of the keys.")] = Form.string,
+    value: Annotated[Form, typer.Option(help="Form of the values.")] = Form.string,
+    separator: Annotated[str | None, typer.Option(help="A line is a key, this text, and a value.")] = None,
+    key_from: Annotated[str | None, typer.Option(help="Take the key from this field of values that are JSON.")] = None,
+    records: Annotated[
+        bool, typer.Option("--records", help="A line is a record as `consume --json` prints it.")
+    ] = False,
+    partition: Annotated[int | None, typer.Option(help="Partition to write to; without it: by the key.", min=0)] = None,
+    timestamp: Annotated[int | None, typer.Option(help="Timestamp in milliseconds; without it: now.", min=1)] = None,
+    header: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record.")] = None,
+    bootstrap: BootstrapOption = None,
+    client: ClientOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write lines to a topic: each is a value, a key and a value (--separator), or a whole record in JSON (--records)."""
+    headers = tuple((name, text.encode()) for name, text in pairs(header or (), "--header").items())
+    shape = Shape(topic, key, value, records, separator, key_from, partition, timestamp, headers)
+    if separator is not None and (records or key_from is not None):
+        raise BadInput("--separator does not go with --records or --key-from: a line has one key")
+    if separator == "":
+        raise BadInput("--separator must not be empty")
+    with connected(bootstrap, client, timeout=30) as log, opened(file) as (lines, told):
+        log.admin.partitions([topic])
+        producer = log.producer(None)
+        producer.begin()
+        try:
+            written = write(producer, rows_of(lines, shape), told, at_once=BATCH if file else 1)
+        finally:  # what was read before a bad line or Ctrl-C is written
+            producer.commit()
+    if as_json:
+        print_json({"topic": topic, "records": written})
+    else:
+        print(f"{written:,} record(s) written to {topic}.")
+
+
+def write(producer: Producer, rows: Iterator[Row], told: Callable[[], None], at_once: int) -> int:
+    """Hand over rows as they come, so many at once; return how many there were. Ctrl-C is an end like any other."""
+    written = 0
+    with suppress(KeyboardInterrupt):
+        while batch := list(itertools.islice(rows, at_once)):
+            producer.produce(batch)
+            written += len(batch)
+            told()
+    return written
+
+
+@contextmanager
+def opened(file: Path | None) -> Iterator[tuple[TextIO, Callable[[], None]]]:
+    """Open the input; gives a function, too, that shows how much of a file is read."""
+    if file is None:
+        yield sys.stdin, lambda: None
+        return
+    if not file.is_file():
+        raise BadInput(f"there is no file {str(file)!r}")
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with (
+        file.open("rb") as data,
+        io.TextIOWrapper(data, encoding="utf-8") as lines,
+        Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar,
+    ):
+        task = bar.add_task(file.name, total=file.stat().st_size)
+        yield lines, lambda: bar.update(task, completed=data.tell())
+
+
+def rows_of(lines: Iterable[str], shape: Shape) -> Iterator[Row]:
+    """Make a row of every line that is not empty."""
+    now = SystemClock().now_ms
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if not text:
+            continue
+        where = f"line {number}"
+        yield _record_row(text, shape, where, now) if shape.records else _value_row(text, shape, where, now)
+
+
+def _value_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> Row:
+    key: Any = None
+    if shape.separator is not None:
+        key, found, text = text.partition(shape.separator)
+        if not found:
+            raise BadInput(f"{where} has no {shape.separator!r}: {text or key!r}")
+    value = _parsed(text, where) if shape.value is Form.json or shape.key_from is not None else text
+    if shape.key_from is not None:
+        if not isinstance(value, dict) or shape.key_from not in value:
+            raise BadInput(f"{where} is not a JSON object with the field {shape.key_from!r}")
+        key = value[shape.key_from]
+    return (
+        shape.topic,
+        shape.partition,
+        encoded(_parsed(key, where) if shape.key is Form.json and shape.separator else key, shape.key, where),
+        encoded(value if shape.value is Form.json else text, shape.value, where),
+        shape.timestamp or now(),
+        shape.headers,
+    )
+
+
+def _record_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> Row:
+    record = _parsed(text, where)
+    if not isinstance(record, dict) or "value" not in record:
+        raise BadInput(
+            f"{where} is not a record: write a JSON object with value, and key, timestamp, headers if wanted"
+        )
+    headers = tuple((name, None if said is None else said.encode()) for name, said in record.get("headers") or ())
+    return (
+        shape.topic,
+        shape.partition,
+        encoded(record.get("key"), shape.key, where),
+        encoded(record["value"], shape.value, where),
+        shape.timestamp or record.get("timestamp") or now(),
+        headers + shape.headers,
+    )
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{where} is not JSON ({error}): {text[:80]!r}") from None
