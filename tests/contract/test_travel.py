@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import pytest
+from pyspark import cloudpickle
 
 from penstock import (
     FixedKeyProcessor,
@@ -19,8 +20,6 @@ from penstock import (
     Topology,
 )
 from penstock.testing import TopologyTestDriver
-
-cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 
 
 def keep(key, value):

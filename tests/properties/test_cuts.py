@@ -92,6 +92,12 @@ def stream_table_join(builder, cached):
     builder.stream("a", **TEXT).left_join(table, lambda value, row: f"{value}/{row}").to("out", **TEXT)
 
 
+def rekeyed_stream_table_join(builder, cached):
+    table = builder.table("b", **TEXT, store=kv("t", cached))
+    moved = builder.stream("a", **TEXT).select_key(lambda key, value: value and f"k{value[1:]}")
+    moved.left_join(table, lambda value, row: f"{value}/{row}").to("out", **TEXT)
+
+
 def foreign_key_join(builder, cached):
     left = builder.table("a", **TEXT, store=kv("l", cached))
     right = builder.table("b", **TEXT, store=kv("r", cached))
@@ -121,7 +127,15 @@ ONE_TOPIC = (aggregate, processor)
 #: an operator with a clock: late records are dropped alike for any lanes and cuts, as long as there is one partition
 WITH_CLOCK = (tumbling, sliding, sessions)
 #: several topics or a re-key: the order between partitions is that of event time, so the input is in order
-ORDERED = (rekeyed_count, table_aggregate, table_join, stream_join, stream_table_join, foreign_key_join)
+ORDERED = (
+    rekeyed_count,
+    table_aggregate,
+    table_join,
+    stream_join,
+    stream_table_join,
+    rekeyed_stream_table_join,
+    foreign_key_join,
+)
 #: a foreign-key join answers for the newest left row only: what the row was earlier in the epoch is stale by then
 COLLAPSING = (foreign_key_join,)
 

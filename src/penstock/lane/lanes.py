@@ -12,14 +12,13 @@ from penstock.lane.failure import decide
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
-from penstock.plan.levels import find_levels
+from penstock.plan.plan import make_plan
 from penstock.processor.punctuation import PunctuationType
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
-from penstock.state.spec import StoreKind
 from penstock.topology.node import SinkNode, SourceNode
 from penstock.topology.topology import Topology
 
@@ -71,16 +70,16 @@ class Lanes:
         self.lanes = lanes
         self.application_id = application_id
         self._partitions = partitions
-        self.levels = find_levels(topology)
+        plan = make_plan(topology)
+        self.levels = plan.level_of
+        self._one_shard = plan.one_shard
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
-        self._stage_of: dict[str, int] = {}
-        self._one_lane: set[str] = set()
+        self._stage_of = {name: sub.id for sub in topology.subtopologies() for name in sub.nodes}
         self._reached: dict[tuple[str, int], int] = {}
         self._floors: dict[tuple[int, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
-        self._find_stages()
         shared: dict[str, Any] = {
             "application_id": application_id,
             "config": config,
@@ -93,14 +92,6 @@ class Lanes:
             for shard in range(shards)
         ]
         self.view_of: Callable[[str], Any] = lambda name: self.tasks[0].stores[name]
-
-    def _find_stages(self) -> None:
-        for sub in self.topology.subtopologies():
-            shared = any(self.topology.stores[store].kind is StoreKind.SHARED for store in sub.stores)
-            for name in sub.nodes:
-                self._stage_of[name] = sub.id
-                if shared and name in self.sources:
-                    self._one_lane.add(name)
 
     def view(self, name: str) -> Any:
         """Return a read-only view of a store over all shards."""
@@ -152,7 +143,7 @@ class Lanes:
 
     def route(self, source: str, key: bytes | None, partition: int) -> int:
         """Return the shard of a record at a source."""
-        return 0 if source in self._one_lane else shard_of(key, self.shards, partition)
+        return 0 if source in self._one_shard else shard_of(key, self.shards, partition)
 
     def reached(self, raw: Raw) -> int:
         """Return the greatest timestamp read so far from a record's topic-partition; −1 before the first."""
