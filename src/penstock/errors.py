@@ -4,10 +4,15 @@
 
     PenstockError
     ├── TopologyError            change the program: it was refused when it was built
-    │   └── OptionError              an option that a method does not have (a TypeError, too)
+    │   ├── OptionError              an option that a method does not have (a TypeError, too)
+    │   └── TopologyChanged          decide: it is not the program that the application's state was made with
     ├── ConfigError              change the configuration: unknown name or bad value
     ├── StoreError               ask for another store, or at another time (unknown, closed)
     │   └── VerbError                a verb that the store does not have (an AttributeError, too)
+    ├── RecoveryError            decide: the application cannot go on from where it stood
+    ├── BrokerError              look at Kafka; ``retriable``, ``abortable`` and ``fatal`` say what a program may do
+    │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
+    │   └── FencedError              stop: another instance with the same application id has taken over
     └── StreamsError             look at the data or at your function: a record could not be handled
         ├── DeserializationError     bytes of a source record that its serde refused
         ├── TimestampError           a source record without a usable timestamp
@@ -38,6 +43,10 @@ class OptionError(TopologyError, TypeError):
     """A method was called with a keyword option that it does not have."""
 
 
+class TopologyChanged(TopologyError):
+    """The topology differs from the one that the application's state was made with; the message shows how."""
+
+
 class ConfigError(PenstockError):
     """A setting is unknown or has a value that cannot be used."""
 
@@ -48,6 +57,10 @@ class StoreError(PenstockError):
 
 class VerbError(StoreError, AttributeError):
     """A store was asked for a verb that it does not have, or not here."""
+
+
+class RecoveryError(PenstockError):
+    """What earlier runs of the application left behind cannot be used; the message says what can be done."""
 
 
 class BrokerError(PenstockError):
@@ -74,7 +87,7 @@ class BrokerError(PenstockError):
 
 
 class TopicError(BrokerError):
-    """A topic is missing, or has other partitions or settings than it must have."""
+    """A topic is missing, its records are gone, or it has other partitions or settings than it must have."""
 
 
 class FencedError(BrokerError):
