@@ -1,0 +1,257 @@
+"""What an epoch reads: the positions of all source partitions, and the ranges of the next epoch.
+
+Ends are last stable offsets: no transaction is open below them, so whoever reads a range never waits. Ranges are of offsets, not
+of records: markers of transactions and compacted records leave gaps, and a range may hold no record at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.clock import Clock
+from penstock.engine.sources import Reading, find_topics, places_of
+from penstock.errors import TopicError
+from penstock.log.base import Log, Offsets, TopicPartition
+from penstock.topology.topology import Topology
+
+logger = logging.getLogger("penstock.engine")
+
+
+class Range(NamedTuple):
+    """The records of a partition with ``start <= offset < end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class Input:
+    """The input of an application: what was read, what waits.
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.clock import SystemClock
+    >>> from penstock.log.base import TopicSpec
+    >>> from penstock.log.memory import MemoryLog
+    >>> builder, log = StreamsBuilder(), MemoryLog()
+    >>> builder.stream("lines").to("copies")
+    >>> _ = log.admin.ensure_topics([TopicSpec("lines", 1)])
+    >>> log.producer(None).produce([("lines", 0, None, b"text", 1, ())] * 5)
+    >>> input = Input(log, builder.build(), group="copier", clock=SystemClock(), max_records=3)
+    >>> input.start()
+    >>> input.choose()
+    [Range(topic='lines', partition=0, start=0, end=3)]
+    >>> input.advance(input.choose())
+    >>> input.positions, input.lag()
+    ({('lines', 0): 3}, 2)
+
+    Repartition topics are not in Kafka and are not read here. Topics of a pattern and partitions that appear while the
+    application runs are read from their beginning, whatever ``offset_reset`` says: nothing of them was seen before.
+    INVARIANT: ``positions`` has exactly the partitions of ``partitions``.
+    """
+
+    def __init__(
+        self, log: Log, topology: Topology, *, group: str, clock: Clock, max_records: int, refresh_ms: int = 5000
+    ) -> None:
+        self._log = log
+        self._topology = topology
+        self._group = group
+        self._clock = clock
+        self._max_records = max_records
+        self._refresh_ms = refresh_ms
+        self._reading = Reading()
+        self._refreshed = 0
+        #: the next offset to read of each partition
+        self.positions: Offsets = {}
+        #: offsets that were deleted before they were read
+        self.lost: dict[TopicPartition, int] = {}
+        self._left: Offsets = {}  # positions in topics of a pattern that are gone
+        self._ends: Offsets = {}
+        self._behind = False
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """The number of partitions of every topic that is read; of a pattern those that are known by now."""
+        return self._reading.partitions
+
+    @property
+    def source_of(self) -> dict[str, str]:
+        """The source node that reads a topic."""
+        return {topic: source.name for topic, source in self._reading.source_of.items()}
+
+    def start(self) -> None:
+        """Find the topics, and where to go on: at the offsets of the group, else where ``offset_reset`` says.
+
+        Raises ``TopicError`` if a topic is missing or its records cannot be those that were read before.
+        """
+        self._find()
+        places = places_of(self.partitions)
+        known = self._log.admin.committed(self._group, places)
+        self.positions = known | self._reset([place for place in places if place not in known])
+        self._measure()
+
+    def choose(self) -> list[Range]:
+        """Return the ranges of the next epoch, in order of topic and partition; none if nothing is new."""
+        if self._clock.now_ms() - self._refreshed >= self._refresh_ms:
+            self._refresh()
+        self._measure()
+        waiting = {place: count for place, count in self.lags().items() if count}
+        taken = share(waiting, self._max_records)
+        self._behind = taken != waiting
+        starts = ((place, self.positions[place], taken[place]) for place in sorted(taken))
+        return [Range(*place, start, start + count) for place, start, count in starts if count]
+
+    def advance(self, ranges: Iterable[Range]) -> None:
+        """Go on after the ranges of a committed epoch."""
+        for topic, partition, start, end in ranges:
+            assert self.positions[topic, partition] == start <= end
+            self.positions[topic, partition] = end
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """Return how many offsets of each partition wait, as far as the last ``choose`` could see."""
+        return {place: max(0, self._ends.get(place, 0) - offset) for place, offset in self.positions.items()}
+
+    def lag(self) -> int:
+        """Return how many offsets wait, as far as the last ``choose`` could see."""
+        return sum(self.lags().values())
+
+    def behind(self) -> bool:
+        """Whether more waited than the last ``choose`` could take."""
+        return self._behind
+
+    def global_ends(self) -> Offsets:
+        """Return where the topics of global tables end: what a lane must see of them before an epoch that begins now."""
+        return self._log.admin.stable_offsets(places_of(self._reading.global_partitions))
+
+    # topics and partitions that come and go
+
+    def _find(self) -> None:
+        self._reading = find_topics(self._log.admin, self._topology, self._group)
+        self._refreshed = self._clock.now_ms()
+
+    def _refresh(self) -> None:
+        before = self.partitions
+        self._find()
+        for topic, count in self.partitions.items():
+            if count < before.get(topic, 0):
+                raise TopicError(
+                    f"topic {topic!r} has {count} partitions, but had {before[topic]}: {_made_anew(self._group)}"
+                )
+        for topic in before.keys() - self.partitions.keys():  # of a pattern: a topic that is named must be there
+            logger.warning("topic %s is gone: it is not read any more", topic)
+            self._left |= {place: self.positions.pop(place) for place in places_of({topic: before[topic]})}
+        self._enter([place for place in places_of(self.partitions) if place not in self.positions])
+
+    def _enter(self, places: list[TopicPartition]) -> None:
+        """Read new partitions from their beginning. One that was gone for a while and is the same goes on where it was left."""
+        if not places:
+            return
+        begins, ends = self._log.admin.earliest_offsets(places), self._log.admin.stable_offsets(places)
+        for place in places:
+            left = self._left.pop(place, None)
+            self.positions[place] = begins[place] if left is None or left > ends[place] else left
+            logger.info("%s-%d is new: it is read from offset %d", *place, self.positions[place])
+
+    # offsets
+
+    def _reset(self, places: list[TopicPartition]) -> Offsets:
+        """Return where to begin in partitions of which the group has no offset."""
+        by_reset: dict[str, list[TopicPartition]] = {}
+        for place in places:
+            by_reset.setdefault(self._reading.source_of[place[0]].offset_reset or "earliest", []).append(place)
+        found: Offsets = {}
+        for reset, these in by_reset.items():
+            found |= self._begin(reset, these)
+        return found
+
+    def _begin(self, reset: str, places: list[TopicPartition]) -> Offsets:
+        admin = self._log.admin
+        match reset.partition(":"):
+            case "earliest", _, _:
+                return admin.earliest_offsets(places)
+            case "latest", _, _:
+                return admin.stable_offsets(places)
+            case "by_duration", _, ms:
+                ends = admin.stable_offsets(places)
+                found = admin.offsets_for_times(dict.fromkeys(places, max(0, self._clock.now_ms() - int(ms))))
+                return {place: ends[place] if (offset := found[place]) is None else offset for place in places}
+            case _:
+                raise TopicError(
+                    f"group {self._group!r} has no offsets of {_named(places)}, and offset_reset='none' (source "
+                    f"{self.source_of[places[0][0]]!r}) forbids to choose: commit offsets for the group with a tool of Kafka's, "
+                    "or say where to begin: offset_reset='earliest' or 'latest'"
+                )
+
+    def _measure(self) -> None:
+        """Find the ends; check that every position lies between beginning and end."""
+        self._ends = self._stable_ends()
+        self._check_not_beyond([place for place, offset in self.positions.items() if offset > self._ends[place]])
+        self._skip_deleted([place for place, count in self.lags().items() if count])
+
+    def _stable_ends(self) -> Offsets:
+        try:
+            return self._log.admin.stable_offsets(self.positions)
+        except TopicError:  # a topic was deleted since the last look: one of a pattern may be
+            self._refresh()
+            return self._log.admin.stable_offsets(self.positions)
+
+    def _check_not_beyond(self, places: list[TopicPartition]) -> None:
+        ends = self._log.admin.end_offsets(places)  # others may have moved the group's offsets into an open transaction
+        for place in places:
+            if self.positions[place] > ends[place]:
+                raise TopicError(
+                    f"{_named([place])} ends at offset {ends[place]}, but was read up to {self.positions[place]}: "
+                    f"{_made_anew(self._group)}"
+                )
+
+    def _skip_deleted(self, places: list[TopicPartition]) -> None:
+        """Go on at the beginning of a partition where records were deleted before they were read. Count them and say so."""
+        for place, begin in self._log.admin.earliest_offsets(places).items():
+            gone = begin - self.positions[place]
+            if gone <= 0:
+                continue
+            said = f"{gone} offsets of {_named([place])} ({self.positions[place]} to {begin - 1}) were deleted before they were read"
+            source = self._reading.source_of[place[0]]
+            if source.offset_reset == "none":
+                raise TopicError(
+                    f"{said}, and offset_reset='none' (source {source.name!r}) forbids to go on without them: move the offsets of "
+                    f"group {self._group!r} with a tool of Kafka's, or set offset_reset='earliest'; keep records longer "
+                    f"(`penstock topics alter {place[0]} --config retention.ms=...`)"
+                )
+            logger.warning("%s: raise retention.ms of the topic, or read faster", said)
+            self.lost[place] = self.lost.get(place, 0) + gone
+            self.positions[place] = begin
+
+
+def share(waiting: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartition, int]:
+    """Say how much of each partition is read when not more than ``limit`` can be: in proportion, but something of each.
+
+    >>> share({("a", 0): 90, ("a", 1): 10, ("b", 0): 1}, 12)
+    {('a', 0): 9, ('a', 1): 2, ('b', 0): 1}
+    """
+    total = sum(waiting.values())
+    if total <= limit:
+        return dict(waiting)
+    largest = set(sorted(waiting, key=lambda place: (-waiting[place], place))[:limit])
+    taken = {place: int(place in largest) for place in waiting}
+    rest, of = limit - len(waiting), total - len(waiting)
+    if rest > 0:
+        parts = {place: divmod(rest * (count - 1), of) for place, count in waiting.items()}
+        over = rest - sum(whole for whole, _ in parts.values())
+        rounded_up = set(sorted(parts, key=lambda place: (-parts[place][1], place))[:over])
+        for place, (whole, _) in parts.items():
+            taken[place] += whole + (place in rounded_up)
+    return taken
+
+
+def _named(places: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in places)
+
+
+def _made_anew(group: str) -> str:
+    return (
+        "the topic was deleted and made anew. What was computed from the old one is still in the application's state: start under "
+        f"a new application_id, or forget what {group!r} has done so far: `penstock reset`"
+    )
