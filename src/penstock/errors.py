@@ -9,6 +9,7 @@
     ├── ConfigError              change the configuration: unknown name or bad value
     ├── StoreError               ask for another store, or at another time (unknown, closed)
     │   └── VerbError                a verb that the store does not have (an AttributeError, too)
+    ├── StateError               ask at another time: the application has not started, or has ended
     ├── RecoveryError            decide: the application cannot go on from where it stood
     ├── BrokerError              look at Kafka; ``retriable``, ``abortable`` and ``fatal`` say what a program may do
     │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
@@ -57,6 +58,10 @@ class StoreError(PenstockError):
 
 class VerbError(StoreError, AttributeError):
     """A store was asked for a verb that it does not have, or not here."""
+
+
+class StateError(PenstockError):
+    """The application is in a state in which that cannot be done."""
 
 
 class RecoveryError(PenstockError):
