@@ -88,6 +88,15 @@ def test_a_missing_topic_is_named(log, name):
     assert log.admin.partitions([]) == {}
 
 
+@pytest.mark.parametrize("besides", [[], [0]], ids=["alone", "with others"])
+def test_offsets_of_a_missing_topic_or_partition_are_an_error_of_that_topic(log, topic, name, besides):
+    there = [(topic, partition) for partition in besides]
+    for asked in (log.admin.earliest_offsets, log.admin.end_offsets, log.admin.stable_offsets):
+        for missing in ((name("none"), 0), (topic, 99)):
+            with pytest.raises(TopicError, match=missing[0]):
+                asked([*there, missing])
+
+
 def test_a_deleted_topic_is_gone_and_deleting_it_again_is_no_error(log, topic):
     log.admin.delete_topics([topic])
     assert topic not in log.admin.topics()

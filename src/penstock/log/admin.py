@@ -206,11 +206,24 @@ class KafkaAdmin:
             return {}
         query = {Position(topic, partition): spec for (topic, partition), spec in wanted.items()}
         names = ", ".join(sorted({topic for topic, _ in wanted}))
-        found = self._ask(
-            f"{doing} {names}",
-            lambda: self._client.list_offsets(query, isolation_level=isolation, request_timeout=self._request_seconds),
-        )
-        return {(place.topic, place.partition): result.offset for place, result in found.items()}
+
+        def ask() -> dict[TopicPartition, int]:
+            asked = self._client.list_offsets(query, isolation_level=isolation, request_timeout=self._request_seconds)
+            try:
+                return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
+            except KafkaException as exception:
+                if kafka_error(exception).code() == KafkaError._NOENT:
+                    self._explain_no_leaders(wanted)
+                raise
+
+        return self._call(f"{doing} {names}", ask)
+
+    def _explain_no_leaders(self, places: Iterable[TopicPartition]) -> None:
+        """Raise what "no leaders found" means, which the client says if it found none at all: not there, or not yet."""
+        counts = self.partitions({topic for topic, _ in places})
+        if any(partition >= counts[topic] for topic, partition in places):
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
 
     def _ask(self, doing: str, request: Callable[[], Mapping[Any, Future[T]]]) -> dict[Any, T]:
         """Send a request and wait for all parts of its answer."""
