@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "dsl": GROUND | {"serde", "state", "log", "processor", "operators", "topology"},
     "plan": GROUND | {"serde", "state", "log", "processor", "operators", "topology"},
     "lane": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan"},
-    "engine": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane"},
+    "engine": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev"},
     "dev": GROUND,
     "testing": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev"},
     "cli": GROUND
