@@ -5,9 +5,7 @@
 
 The jars come by `dev/jars.py`, once. Without ``data`` the records live in a temporary folder and go with the broker.
 
-No JVM is left behind: a shell watches a pipe that only this process holds open. When this process ends, however it
-ends, the pipe closes, and the shell ends the broker and removes its temporary folder. Broker and shell are sessions of
-their own, so Ctrl-C in a terminal reaches only this process, which then stops the broker in order.
+No JVM is left behind, however this process ends: `dev/watch.py` sees to it.
 """
 
 from __future__ import annotations
@@ -28,17 +26,9 @@ from penstock.clock import SystemClock
 from penstock.dev import server
 from penstock.dev.jars import Progress, find_java, resolve
 from penstock.dev.server import QUICK_START, BrokerFailed
+from penstock.dev.watch import Watch
 
 __all__ = ["QUICK_START", "Broker", "BrokerFailed"]
-
-#: reads one line: a word means that all is over; the end of the pipe means that the parent died
-_WATCH = """
-read -r word && exit 0
-kill -TERM "$1"; kill -CONT "$1"
-for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" 2>/dev/null || break; sleep 0.5; done
-kill -KILL "$1" 2>/dev/null
-[ -z "$2" ] || rm -rf -- "$2"
-"""
 
 
 class Broker:
@@ -77,7 +67,7 @@ class Broker:
         self._start_timeout_ms = int(start_timeout * 1000)
         self._controller_port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._watch: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -226,17 +216,8 @@ class Broker:
     def _launch(self, command: list[str]) -> None:
         assert self.log_file is not None
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
-        with self.log_file.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        self._watch = subprocess.Popen(
-            ["sh", "-c", _WATCH, "penstock-watch", str(self._process.pid), str(self.data) if self._temporary else ""],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._watch = Watch(self.data if self._temporary else None)
+        self._process = self._watch.launch(command, self.log_file)
 
     def _await_answer(self) -> None:
         assert self.port is not None
@@ -259,11 +240,8 @@ class Broker:
         return self.log_file.read_text(errors="replace")[-20_000:]
 
     def _release_watch(self) -> None:
-        if self._watch is not None and self._watch.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._watch.stdin.write(b"over\n")
-                self._watch.stdin.close()
-            self._watch.wait()
+        if self._watch is not None:
+            self._watch.release()
             self._watch = None
 
     def _clean_up(self) -> None:

@@ -53,7 +53,7 @@ SETTINGS: dict[str, str] = {
 
 #: what a failed start says in its log, and what the reader must do
 REMEDIES = (
-    ("UnsupportedClassVersionError", "Kafka needs Java 17 or newer: put one on PATH or in JAVA_HOME"),
+    ("UnsupportedClassVersionError", "Java 17 or newer is needed: put one on PATH or in JAVA_HOME"),
     ("Address already in use", "another program listens on that port: stop it, or give another port"),
     ("Failed to acquire lock", "another broker uses that data folder: stop it, or give another folder"),
     ("InconsistentClusterIdException", "the data folder is of another cluster: give another folder, or start fresh"),
