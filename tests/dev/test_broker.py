@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,12 @@ def test_a_broker_ends_when_the_process_that_started_it_is_killed():
     parent.wait()
     until(lambda: not alive(int(pid)))
     until(lambda: not Path(data).exists())
+
+
+def test_a_cluster_may_have_an_id_that_begins_with_a_hyphen(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.dev.broker.uuid.uuid4", lambda: uuid.UUID("f8" * 16))
+    with Broker(data=tmp_path, java_options=[QUICK_START]):
+        assert "cluster.id=-" in (tmp_path / "log" / "meta.properties").read_text()
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

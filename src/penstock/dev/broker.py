@@ -205,7 +205,8 @@ class Broker:
         if (folder / "log" / "meta.properties").exists():
             return
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        arguments = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties(folder)))
+        named = f"--cluster-id={cluster}"  # one word: an id may begin with "-"
+        arguments = ("kafka.tools.StorageTool", "format", named, "-c", str(self._properties(folder)))
         command = server.java_command(java, jars, (QUICK_START, "-Xmx128m"), *arguments)
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
