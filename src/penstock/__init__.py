@@ -9,10 +9,14 @@ operators   what happens to one record
 state       stores: bytes inside, typed outside, a write-back map and a changelog
 serde       bytes to values and back        windows     arithmetic of timestamps
 plan, lane  the topology compiled, and run over the records of a shard
-testing     TopologyTestDriver
+log         Kafka: producer, admin, reader, and an in-memory twin
+engine      epochs on Spark, the barrier, recovery; app: App, which wires it all
+testing     TopologyTestDriver, a broker as a pytest fixture
 
-Unpickling a stage in a worker imports this file, so it stays cheap: nothing here loads Spark or Kafka.
+Unpickling a stage in a worker imports this file, so it stays cheap: App, which knows Spark and Kafka, is loaded when it is asked for.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.cogrouped import CogroupedKStream
@@ -23,15 +27,22 @@ from penstock.dsl.ktable import GlobalKTable, KTable
 from penstock.dsl.options import Buffer, Suppressed
 from penstock.dsl.windowed import WindowedKStream
 from penstock.errors import (
+    BrokerError,
     ConfigError,
     DeserializationError,
+    EngineError,
+    FencedError,
     PenstockError,
     ProcessingError,
     ProductionError,
+    RecoveryError,
     SerializationError,
+    StateError,
     StoreError,
     StreamsError,
     TimestampError,
+    TopicError,
+    TopologyChanged,
     TopologyError,
 )
 from penstock.extractors import TimestampExtractor
@@ -52,7 +63,12 @@ from penstock.state.spec import Stores
 from penstock.topology.topology import Topology
 from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
+if TYPE_CHECKING:
+    from penstock.app import App, Hook, RestoreProgress, State
+
 __all__ = [
+    "App",
+    "BrokerError",
     "Buffer",
     "Cancellable",
     "Change",
@@ -60,11 +76,14 @@ __all__ = [
     "ConfigError",
     "DeserializationError",
     "EmitStrategy",
+    "EngineError",
+    "FencedError",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyRecord",
     "GlobalKTable",
     "Headers",
+    "Hook",
     "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",
@@ -78,11 +97,15 @@ __all__ = [
     "PunctuationType",
     "Record",
     "RecordMetadata",
+    "RecoveryError",
+    "RestoreProgress",
     "Serde",
     "Serdes",
     "SerializationError",
     "SessionWindows",
     "SlidingWindows",
+    "State",
+    "StateError",
     "StoreError",
     "Stores",
     "StreamsBuilder",
@@ -91,7 +114,9 @@ __all__ = [
     "TimeWindows",
     "TimestampError",
     "TimestampExtractor",
+    "TopicError",
     "Topology",
+    "TopologyChanged",
     "TopologyError",
     "UnlimitedWindows",
     "ValueAndTimestamp",
@@ -101,3 +126,18 @@ __all__ = [
     "WindowedKStream",
     "Windows",
 ]
+
+_LAZY = ("App", "Hook", "RestoreProgress", "State")
+
+
+def __getattr__(name: str) -> Any:
+    """Load App and what belongs to it when it is first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from penstock import app
+
+    return getattr(app, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

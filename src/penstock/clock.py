@@ -22,6 +22,11 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+def stopwatch_us() -> int:
+    """Return microseconds of a clock that only goes forward: differences say how long something took."""
+    return time.perf_counter_ns() // 1000
+
+
 class MockClock:
     """A clock that moves only when told to.
 

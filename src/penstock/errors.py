@@ -14,6 +14,7 @@
     ├── BrokerError              look at Kafka; ``retriable``, ``abortable`` and ``fatal`` say what a program may do
     │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
     │   └── FencedError              stop: another instance with the same application id has taken over
+    ├── EngineError              look at Spark: an epoch could not be run
     └── StreamsError             look at the data or at your function: a record could not be handled
         ├── DeserializationError     bytes of a source record that its serde refused
         ├── TimestampError           a source record without a usable timestamp
@@ -66,6 +67,10 @@ class StateError(PenstockError):
 
 class RecoveryError(PenstockError):
     """What earlier runs of the application left behind cannot be used; the message says what can be done."""
+
+
+class EngineError(PenstockError):
+    """Spark could not run an epoch; it is run again, and given up if that does not help."""
 
 
 class BrokerError(PenstockError):

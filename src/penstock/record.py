@@ -166,7 +166,7 @@ class Origin(NamedTuple):
     ``partition_index`` is the source partition index that clocks are kept by (section 6 of the design), −1 where no record is at
     hand. ``floor`` is the event time that this index is known to have reached when the record was read, −1 where the shard sees
     every record itself. ``reached`` is the running maximum of the timestamps of its topic-partition, this record included: the
-    first sort key of a lane.
+    first sort key of a lane. ``sub`` is the position of a re-keyed record among all that its source record gave rise to.
     """
 
     topic: str | None
@@ -179,6 +179,7 @@ class Origin(NamedTuple):
     partition_index: int = 0
     floor: int = -1
     reached: int = -1
+    sub: tuple[int, ...] = ()
 
 
 #: The origin during punctuation: no record is being processed.

@@ -23,6 +23,8 @@ from penstock.record import Origin
 data = st.none() | st.binary(max_size=20)
 headers = st.lists(st.tuples(st.text(max_size=5), data), max_size=3).map(tuple)
 longs = st.integers(-(2**63), 2**63 - 1)
+ints = st.integers(-(2**31), 2**31 - 1)
+subs = st.lists(st.integers(0, 1000), max_size=4).map(tuple)
 rows = st.builds(
     EnvelopeRow,
     st.integers(0, 3),
@@ -35,9 +37,7 @@ rows = st.builds(
     headers.map(pack_headers),
     data,
 )
-origins = st.builds(
-    Origin, st.none() | st.text(max_size=5), longs, longs, longs, data, data, headers, longs, longs, longs
-)
+origins = st.builds(Origin, st.just("t"), ints, longs, longs, data, data, headers, ints, longs, longs, subs)
 
 
 @given(st.lists(rows, max_size=30))
@@ -50,9 +50,26 @@ def test_headers_keep_order_and_repeats(given_headers):
     assert unpack_headers(pack_headers(given_headers)) == given_headers
 
 
-@given(origins, st.lists(st.integers(0, 1000), max_size=4).map(tuple))
-def test_an_origin_keeps_coordinates_bytes_and_times(origin, sub):
-    assert unpack_place(pack_place(origin, sub)) == (origin, sub)
+@given(origins)
+def test_an_origin_keeps_coordinates_bytes_and_times(origin):
+    assert unpack_place(pack_place(origin, origin.sub, 1, raw=True), ["a", "t"]) == origin
+
+
+@given(origins)
+def test_without_the_raw_bytes_an_origin_keeps_the_rest(origin):
+    bare = origin._replace(key=None, value=None, headers=())
+    assert unpack_place(pack_place(origin, origin.sub, 0, raw=False), ["t"]) == bare
+
+
+def order(origin):
+    return (origin.reached, origin.partition, origin.offset, origin.sub)
+
+
+@given(origins, origins)
+def test_places_sort_as_bytes_the_way_a_lane_orders_records(one, other):
+    places = [pack_place(origin, origin.sub, 0, raw=False) for origin in (one, other)]
+    if order(one) != order(other):
+        assert (places[0] < places[1]) == (order(one) < order(other))
 
 
 def test_many_rows_become_several_batches_of_the_schema():

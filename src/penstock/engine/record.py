@@ -51,6 +51,11 @@ class EpochRecord(msgspec.Struct, frozen=True, kw_only=True):
     changelogs: dict[str, list[int]] = {}
     #: by shard: the token of the last committed epoch that wrote to it; "" if none did
     versions: list[str] = []
+    #: by shard: the version before that one, and the files that lead from it to the version
+    befores: list[str] = []
+    pending: list[list[str]] = []
+    #: names the life of the application: local state of another life is thrown away
+    incarnation: str = ""
     clocks: Clocks = Clocks()
     #: level → shard → what its task gave (``Task.snapshot``): plain data
     snapshots: dict[str, dict[str, Any]] = {}

@@ -2,39 +2,48 @@
 
 One schema for all of them, so that rows already final ride through the later steps untouched::
 
-    kind       int8      RECORD for a later step, SINK, CHANGELOG, or NOTE for the driver
-    lane       int32     RECORD: the lane of its shard, by which the exchange sends it
-    name       string    RECORD: source node; SINK: topic; CHANGELOG: store; NOTE: what it is about
-    partition  int32     SINK: partition, −1 for the producer's choice; RECORD, CHANGELOG: shard
+    kind       int8      RECORD for a later step, PENDING for one, SINK, CHANGELOG, NOTE or FAILURE for the driver
+    route      int64     RECORD, PENDING: the shard, by which the exchange sends it; else the order of the row in the epoch
+    name       string    RECORD: source node; SINK: topic; CHANGELOG, PENDING: store; NOTE, FAILURE: empty
+    partition  int32     SINK: partition, −1 for the producer's choice; RECORD, CHANGELOG, PENDING: shard
     key, value binary    as Kafka has them; null is null
     timestamp  int64
     headers    binary    msgpack of [[name, value], ...]; null: none
-    place      binary    RECORD: where it came from and its order among its siblings (msgpack); else null
+    place      binary    RECORD: where it came from and its order in a lane; else null
 
-Contract: a writer checks with ``check_row`` nothing per row; the reader checks the schema once per batch (``rows_of``).
+    place      reached (8)  topic number (4)  partition (4)  offset (8)  { 0x01 sub (4) }  0x00
+               timestamp (8)  floor (8)  partition index (4)  [ msgpack of raw key, raw value, headers ]
+
+All numbers of a place are big-endian with the sign bit turned over, so that places sort as bytes the way records are ordered. The
+number of a topic is its position among the names of all source topics, sorted. The raw bytes go along only where a dead letter may
+need them.
+
+Contract: a writer makes whole batches of the schema; the reader checks the schema once per batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from penstock.record import Headers, Origin
 
-RECORD, SINK, CHANGELOG, NOTE = range(4)
+RECORD, PENDING, SINK, CHANGELOG, NOTE, FAILURE = range(6)
 
 SCHEMA = pa.schema(
     [
-        pa.field("kind", pa.int8(), nullable=False),
-        pa.field("lane", pa.int32(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("kind", pa.int8()),
+        pa.field("route", pa.int64()),
+        pa.field("name", pa.string()),
+        pa.field("partition", pa.int32()),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
-        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64()),
         pa.field("headers", pa.binary()),
         pa.field("place", pa.binary()),
     ]
@@ -44,13 +53,19 @@ BATCH = 10_000
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_headers = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...]).decode
+_decode_raw = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]).decode
+
+_HEAD = Struct(">QIIQ")
+_TAIL = Struct(">BQQI")
+_SUB = Struct(">BI")
+_LONG, _INT = 1 << 63, 1 << 31
 
 
 class EnvelopeRow(NamedTuple):
     """One row; the fields are the columns in their order."""
 
     kind: int
-    lane: int
+    route: int
     name: str
     partition: int
     key: bytes | None
@@ -58,30 +73,6 @@ class EnvelopeRow(NamedTuple):
     timestamp: int
     headers: bytes | None = None
     place: bytes | None = None
-
-
-class Place(NamedTuple):
-    """The origin of a re-keyed record, and its position among what its source record gave rise to."""
-
-    origin: Origin
-    sub: tuple[int, ...]
-
-
-class _Packed(msgspec.Struct, array_like=True):
-    topic: str | None
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    partition_index: int
-    floor: int
-    reached: int
-    sub: tuple[int, ...]
-
-
-_decode_place = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def pack_headers(headers: Headers) -> bytes | None:
@@ -100,24 +91,68 @@ def unpack_headers(data: bytes | None) -> Headers:
     return () if data is None else _decode_headers(data)
 
 
-def pack_place(origin: Origin, sub: tuple[int, ...]) -> bytes:
-    """Return an origin and a position as bytes.
+def pack_place(origin: Origin, sub: tuple[int, ...], topic: int, raw: bool) -> bytes:
+    """Return an origin with a position as bytes; ``topic``: its number; ``raw``: with the bytes of the source record.
 
-    >>> from penstock.record import Origin
-    >>> origin = Origin("t", 1, 7, 5, b"k", None, (), 1, 4, 5)
-    >>> unpack_place(pack_place(origin, (0, 2))) == Place(origin, (0, 2))
+    >>> origin = Origin("t", 1, 7, 5, b"k", None, (), 1, 4, 5, (0, 2))
+    >>> unpack_place(pack_place(origin, (0, 2), 3, True), ["", "", "", "t"]) == origin
     True
     """
-    return _encode((*origin, sub))
+    _, partition, offset, timestamp, key, value, headers, index, floor, reached, _ = origin
+    head = _HEAD.pack(reached + _LONG, topic, partition + _INT, offset + _LONG)
+    tail = _TAIL.pack(0, timestamp + _LONG, floor + _LONG, index + _INT)
+    if len(sub) == 1:
+        head += _SUB.pack(1, sub[0])
+    else:
+        for number in sub:
+            head += _SUB.pack(1, number)
+    return head + tail + _encode((key, value, headers)) if raw else head + tail
 
 
-def unpack_place(data: bytes) -> Place:
-    """Return what ``pack_place`` packed."""
-    p = _decode_place(data)
-    origin = Origin(
-        p.topic, p.partition, p.offset, p.timestamp, p.key, p.value, p.headers, p.partition_index, p.floor, p.reached
+def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
+    """Return the origin that ``pack_place`` packed, its position included."""
+    reached, topic, partition, offset = _HEAD.unpack_from(data)
+    at = _HEAD.size
+    sub: tuple[int, ...] = ()
+    while data[at]:
+        sub += _SUB.unpack_from(data, at)[1:]
+        at += _SUB.size
+    _, timestamp, floor, index = _TAIL.unpack_from(data, at)
+    at += _TAIL.size
+    key, value, headers = _decode_raw(data[at:]) if len(data) > at else (None, None, ())
+    return Origin(
+        topics[topic],
+        partition - _INT,
+        offset - _LONG,
+        timestamp - _LONG,
+        key,
+        value,
+        headers,
+        index - _INT,
+        floor - _LONG,
+        reached - _LONG,
+        sub,
     )
-    return Place(origin, p.sub)
+
+
+def order_of(level: int, task: int, count: int) -> pa.Array:
+    """Return the routes of ``count`` rows that a task of a level emits, in this order: level, then task, then position.
+
+    >>> order_of(0, 1, 2).to_pylist() < order_of(1, 0, 1).to_pylist()
+    True
+    """
+    return pa.array(np.arange(count, dtype=np.int64) + (level << 56) + (task << 32))
+
+
+def batch_of(kind: int, routes: pa.Array, columns: Sequence[Sequence[object]]) -> pa.RecordBatch:
+    """Return rows of one kind as a batch. ``columns``: those of the schema from ``name`` on, the last ones may be left out."""
+    count = len(routes)
+    arrays = [pa.array(np.full(count, kind, dtype=np.int8)), routes]
+    fields = list(SCHEMA)[2:]
+    for field, column in zip(fields, columns, strict=False):
+        arrays.append(pa.array(column, field.type))
+    arrays += [pa.nulls(count, field.type) for field in fields[len(columns) :]]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def batches_of(rows: Iterable[EnvelopeRow]) -> Iterator[pa.RecordBatch]:
@@ -139,7 +174,12 @@ def _batch(rows: list[EnvelopeRow]) -> pa.RecordBatch:
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[EnvelopeRow]:
     """Return the rows of a batch; a batch of another shape is refused."""
-    if batch.schema.names != SCHEMA.names:
-        raise TypeError(f"not an envelope: its columns are {batch.schema.names}, expected {SCHEMA.names}")
+    check(batch)
     columns = [column.to_pylist() for column in batch.columns]
     return map(EnvelopeRow._make, zip(*columns, strict=True))
+
+
+def check(batch: pa.RecordBatch | pa.Table) -> None:
+    """Refuse a batch of another shape."""
+    if batch.schema.names != SCHEMA.names:
+        raise TypeError(f"not an envelope: its columns are {batch.schema.names}, expected {SCHEMA.names}")

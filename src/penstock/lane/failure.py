@@ -10,13 +10,14 @@ Two ways to find the failing node, so that the usual case costs nothing per reco
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
 from penstock.config import POLICIES
-from penstock.errors import ConfigError, ProcessingError, StreamsError, describe_function
+from penstock.errors import ConfigError, PenstockError, ProcessingError, StreamsError, describe_function
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
 from penstock.topology.functions import takes
@@ -102,3 +103,29 @@ def decide(policy: Any, error: StreamsError, record: Any) -> str:
             f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(POLICIES)}"
         )
     return str(answer)
+
+
+def pack_failure(error: Exception) -> bytes:
+    """Return an error as bytes for the driver: itself where it can travel, else as a ProcessingError; and the user's traceback."""
+    trace = "".join(traceback.format_exception(error))
+    kind = type(error) if isinstance(error, PenstockError) else ProcessingError
+    text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
+    details = {name: getattr(error, name, None) for name in ("node", "origin", "function")}
+    origin = details["origin"]
+    if origin is not None:
+        details["origin"] = tuple(origin)
+    return pickle.dumps((kind, text, details, trace))
+
+
+def unpack_failure(data: bytes) -> PenstockError:
+    """Return the error that ``pack_failure`` packed; its note is the traceback where it happened."""
+    kind, text, details, trace = pickle.loads(data)
+    error: PenstockError = kind.__new__(kind)
+    Exception.__init__(error, text)
+    if issubclass(kind, StreamsError):
+        origin = details["origin"]
+        details["origin"] = None if origin is None else Origin(*origin)
+        for name, value in details.items():
+            setattr(error, name, value)
+    error.remote_traceback = trace  # type: ignore[attr-defined]
+    return error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.clock import Clock
@@ -77,8 +77,13 @@ class Lanes:
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
         self._stage_of = {name: sub.id for sub in topology.subtopologies() for name in sub.nodes}
+        self._by_shard = {
+            name for step in plan.steps if step.level == 0 and step.exchange and not step.timed for name in step.sources
+        }
         self._reached: dict[tuple[str, int], int] = {}
+        self._reached_in_shard: dict[tuple[str, int, int], int] = {}
         self._floors: dict[tuple[int, int], int] = {}
+        self._new_floors: dict[tuple[int, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
         shared: dict[str, Any] = {
             "application_id": application_id,
@@ -165,11 +170,21 @@ class Lanes:
 
     def _origin(self, source: str, raw: Raw, timestamp: int) -> Origin:
         place = (raw.topic, raw.partition)
-        reached = self._reached[place] = max(self._reached.get(place, -1), timestamp)
+        before = self._reached.get(place, -1)
+        reached = max(before, timestamp)
+        if (
+            source in self._by_shard
+        ):  # no clock needs more than the order: a lane then knows only the shard's own records
+            in_shard = (*place, self.route(source, raw.key, raw.partition))
+            reached = max(before, self._reached_in_shard.get(in_shard, -1), timestamp)
+            self._reached_in_shard[in_shard] = reached
+        else:
+            self._reached[place] = reached
         floor = -1
         if self.shards > 1:
             stage = (self._stage_of[source], raw.partition)
-            floor = self._floors[stage] = max(self._floors.get(stage, -1), timestamp)
+            floor = max(reached, self._floors.get(stage, -1))
+            self._new_floors[stage] = max(self._new_floors.get(stage, -1), floor)
         return Origin(
             raw.topic,
             raw.partition,
@@ -225,6 +240,10 @@ class Lanes:
 
     def commit(self) -> Iterator[ChangelogRow]:
         """Seal the epoch of every shard, write it to the state, and yield its changelog rows."""
+        for (topic, partition, _), time in self._reached_in_shard.items():
+            self._reached[topic, partition] = max(self._reached.get((topic, partition), -1), time)
+        self._reached_in_shard = {}
+        self._floors.update(self._new_floors)
         for task in self.tasks:
             sealed = task.seal()
             for name, writes in sealed.items():
@@ -268,15 +287,23 @@ class GlobalTables:
         return tuple(self._readers)
 
     def apply(self, raw: Raw) -> None:
-        """Update the table that a topic feeds. A record that cannot be read is dropped and counted, as in Kafka's driver."""
-        reader, task = self._readers[raw.topic]
-        try:
-            key, value, timestamp = reader.read(raw, -1)
-        except (DeserializationError, TimestampError):
-            task.drop_at(reader.source.name, "deserialization_error")
-            return
-        origin = raw.coordinates()._replace(timestamp=timestamp)
-        task.process(reader.source.name, key, value, timestamp, raw.headers, origin)
-        task.flush()
-        task.apply(task.seal())
-        task.origin = NO_ORIGIN
+        """Update the table that a topic feeds, at once."""
+        self.apply_all([raw])
+
+    def apply_all(self, raws: Iterable[Raw]) -> None:
+        """Update the tables; a record that cannot be read is dropped and counted, as in Kafka's driver."""
+        touched: dict[int, Task] = {}
+        for raw in raws:
+            reader, task = self._readers[raw.topic]
+            try:
+                key, value, timestamp = reader.read(raw, -1)
+            except (DeserializationError, TimestampError):
+                task.drop_at(reader.source.name, "deserialization_error")
+                continue
+            origin = raw.coordinates()._replace(timestamp=timestamp)
+            task.process(reader.source.name, key, value, timestamp, raw.headers, origin)
+            touched[id(task)] = task
+        for task in touched.values():
+            task.flush()
+            task.apply(task.seal())
+            task.origin = NO_ORIGIN

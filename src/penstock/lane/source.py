@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from penstock.errors import DeserializationError, TimestampError, describe_funct
 from penstock.extractors import wall_clock
 from penstock.record import Headers, Origin
 from penstock.serde import Serde
+from penstock.topology.functions import wants_partition_time
 from penstock.topology.node import SourceNode
 
 
@@ -60,9 +60,13 @@ class SourceReader:
 
     def read(self, raw: Raw, partition_time: int) -> tuple[Any, Any, int]:
         """Decode a record; a negative timestamp means drop it."""
-        key = self._decode("key", self.source.key, raw.key, raw)
-        value = self._decode("value", self.source.value, raw.value, raw)
+        key, value = self.decode(raw)
         return key, value, self._timestamp(key, value, raw, partition_time)
+
+    def decode(self, raw: Raw) -> tuple[Any, Any]:
+        """Return key and value; raise ``DeserializationError`` with all that a reader needs."""
+        key = self._decode("key", self.source.key, raw.key, raw)
+        return key, self._decode("value", self.source.value, raw.value, raw)
 
     def _decode(self, part: str, serde: Serde[Any], data: bytes | None, raw: Raw) -> Any:
         if data is None:
@@ -84,7 +88,7 @@ def _timestamp_reader(source: SourceNode, clock: Clock) -> Callable[[Any, Any, R
         return lambda key, value, raw, partition_time: clock.now_ms()
     if extractor is None:
         return lambda key, value, raw, partition_time: _own_timestamp(source, raw)
-    with_time = _wants_partition_time(extractor)
+    with_time = wants_partition_time(extractor)
 
     def extract(key: Any, value: Any, raw: Raw, partition_time: int) -> int:
         record = SourceRecord(key, value, raw.timestamp, raw.headers, raw.coordinates())
@@ -110,12 +114,3 @@ def _own_timestamp(source: SourceNode, raw: Raw) -> int:
             origin=raw.coordinates(),
         )
     return raw.timestamp
-
-
-def _wants_partition_time(extractor: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(extractor).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(positional) >= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)

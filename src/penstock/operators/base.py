@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from penstock.processor.context import NodeHost
 from penstock.record import Change, Headers, Origin
@@ -91,6 +91,11 @@ class Operator(ABC):
     """A node's behaviour as frozen data. Subclasses are ``@dataclass(frozen=True, slots=True)``."""
 
     __slots__ = ()
+
+    #: True where results depend on how far time has come: a record then brings the time that its partition had reached
+    timed: ClassVar[bool] = False
+    #: True where it runs code that may schedule or keep something: it must be in a lane even without a store
+    scheduling: ClassVar[bool] = False
 
     @abstractmethod
     def open(self, context: OperatorContext, forward: Forward) -> Forward:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
@@ -48,6 +48,8 @@ class Deduplicate(Operator):
 
     ``store`` is made by `deduplicate_store`.
     """
+
+    timed: ClassVar[bool] = True
 
     store: str
     by: Callable[[Any, Any], Any]

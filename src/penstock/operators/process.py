@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.processor.context import NO_KEY, FixedKeyProcessorContext, ProcessorContext, TransformerContext
@@ -17,6 +17,9 @@ from penstock.record import Headers, Record
 @dataclass(frozen=True, slots=True)
 class Process(Operator):
     """Run the Processor that ``supplier`` makes."""
+
+    timed: ClassVar[bool] = True
+    scheduling: ClassVar[bool] = True
 
     supplier: Callable[[], Any]
 
@@ -53,6 +56,9 @@ class Process(Operator):
 @dataclass(frozen=True, slots=True)
 class ProcessValues(Operator):
     """Run the FixedKeyProcessor that ``supplier`` makes."""
+
+    timed: ClassVar[bool] = True
+    scheduling: ClassVar[bool] = True
 
     supplier: Callable[[], Any]
 

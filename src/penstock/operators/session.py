@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Close, EmitStrategy, closing
@@ -25,6 +25,8 @@ class SessionWindowAggregate(Operator):
     A result's timestamp is the session's end. Updates carry no headers, as in Kafka Streams; on close, those of the
     record that closed the session.
     """
+
+    timed: ClassVar[bool] = True
 
     store: str
     windows: SessionWindows

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Close, EmitStrategy, closing
@@ -36,6 +36,8 @@ Held: TypeAlias = "tuple[Any, int] | None"
 @dataclass(frozen=True, slots=True)
 class SlidingWindowAggregate(Operator):
     """One aggregate per key and sliding window. A null key and a null value are dropped."""
+
+    timed: ClassVar[bool] = True
 
     store: str
     windows: SlidingWindows

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
@@ -41,6 +41,8 @@ def keyed_joiner(joiner: Callable[..., Any], with_key: bool, reverse: bool = Fal
 @dataclass(frozen=True, slots=True)
 class JoinWindow(Operator):
     """Remember a record for the other side (KSTREAM-WINDOWED): forward first, then keep it; it never meets itself."""
+
+    timed: ClassVar[bool] = True
 
     store: str
 
@@ -68,6 +70,8 @@ class StreamStreamJoin(Operator):
     by time. An unmatched record is emitted at once if its window ended before the present, whatever the grace; else it
     waits.
     """
+
+    timed: ClassVar[bool] = True
 
     store_other: str
     windows: JoinWindows
@@ -185,6 +189,8 @@ class StreamStreamSelfJoin(Operator):
     Results come in the order in which the two sides of a plain inner join would give them: the record as the left side
     with the earlier ones, then as the right side with them, and itself where its own time belongs.
     """
+
+    timed: ClassVar[bool] = True
 
     store: str
     windows: JoinWindows

@@ -8,7 +8,7 @@ as the record it was: with the timestamp, headers and origin of its last update.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from penstock.errors import BufferFullError
 from penstock.operators.base import Forward, Lookup, Operator, OperatorContext, TableView
@@ -27,6 +27,8 @@ class Suppress(Operator):
     emitted, as nothing was emitted before them. Old values are always forwarded as they came, whether or not a node
     downstream asked (as in Kafka Streams).
     """
+
+    timed: ClassVar[bool] = True
 
     store: str
     wait: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
 from penstock.operators.materialized import open_rows
@@ -167,6 +167,9 @@ class TableTransformValues(Operator):
 
     ``supplier`` makes the object; ``init(context)`` and ``close()`` are optional.
     """
+
+    timed: ClassVar[bool] = True
+    scheduling: ClassVar[bool] = True
 
     supplier: Callable[[], Any]
     store: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Close, EmitStrategy, closing
@@ -24,6 +24,8 @@ __all__ = ["SessionWindowAggregate", "SlidingWindowAggregate", "WindowAggregate"
 @dataclass(frozen=True, slots=True)
 class WindowAggregate(Operator):
     """One aggregate per key and time window. A null value reaches the aggregator; a null key is dropped."""
+
+    timed: ClassVar[bool] = True
 
     store: str
     windows: Windows

@@ -12,8 +12,14 @@ from typing import TypeAlias
 
 from penstock.plan.levels import find_levels
 from penstock.state.spec import StoreKind
-from penstock.topology.node import SinkNode, SourceNode
+from penstock.topology.functions import wants_partition_time
+from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
+
+#: stores whose rows expire by time
+KEEPS_TIME = frozenset(
+    {StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED, StoreKind.BUFFER, StoreKind.OUTER_JOIN}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,12 @@ class Step:
     exchange: bool = True
     #: stores that an earlier step of the epoch writes: their pending writes are part of what this step reads
     written_before: tuple[str, ...] = ()
+    #: stores that a later step of the epoch reads: the pending writes go along to it
+    read_later: tuple[str, ...] = ()
+    #: results depend on how far time has come
+    timed: bool = False
+    #: nodes that may schedule work of their own: every shard runs in every epoch
+    scheduling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +125,31 @@ def cut_steps(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
+def mark_time(plan: Plan) -> Plan:
+    """Note which steps need to know how far time has come, and which may have work without a record."""
+    steps = []
+    for step in plan.steps:
+        operators = [
+            node.operator for name in step.nodes if isinstance(node := plan.topology.nodes[name], ProcessorNode)
+        ]
+        specs = [plan.topology.stores[store] for store in step.stores]
+        asks = [plan.topology.nodes[name] for name in step.sources]
+        timed = (
+            any(operator.timed for operator in operators)
+            or any(spec.kind in KEEPS_TIME or spec.ttl is not None for spec in specs)
+            or any(isinstance(node, SourceNode) and _asks_for_time(node) for node in asks)
+        )
+        steps.append(replace(step, timed=timed, scheduling=any(operator.scheduling for operator in operators)))
+    return replace(plan, steps=tuple(steps))
+
+
+def _asks_for_time(source: SourceNode) -> bool:
+    return source.timestamp is not None and wants_partition_time(source.timestamp)
+
+
 def skip_first_exchange(plan: Plan) -> Plan:
-    """Run the first step where the records are read if it keeps no state."""
-    if not plan.steps or plan.steps[0].stores:
+    """Run the first step where the records are read if it keeps nothing."""
+    if not plan.steps or plan.steps[0].stores or plan.steps[0].scheduling:
         return plan
     return replace(plan, steps=(replace(plan.steps[0], exchange=False), *plan.steps[1:]))
 
@@ -127,6 +161,10 @@ def share_stores(plan: Plan) -> Plan:
     for step in plan.steps:
         steps.append(replace(step, written_before=tuple(store for store in step.stores if store in seen)))
         seen.update(step.stores)
+    later: set[str] = set()
+    for at in reversed(range(len(steps))):
+        steps[at] = replace(steps[at], read_later=tuple(store for store in steps[at].stores if store in later))
+        later.update(steps[at].stores)
     return replace(plan, steps=tuple(steps))
 
 
@@ -144,7 +182,7 @@ def gather_shared(plan: Plan) -> Plan:
 
 
 #: the passes in order; each takes a plan and returns a plan
-PASSES: tuple[Pass, ...] = (level_sources, cut_steps, skip_first_exchange, share_stores, gather_shared)
+PASSES: tuple[Pass, ...] = (level_sources, cut_steps, mark_time, skip_first_exchange, share_stores, gather_shared)
 
 
 def make_plan(topology: Topology) -> Plan:

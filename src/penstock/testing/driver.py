@@ -25,13 +25,14 @@ from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.memory import MemoryState
+from penstock.state.merged import merged_view
 from penstock.state.spec import StoreSpec
 from penstock.strict import strict_options
 from penstock.testing.contents import store_contents
 from penstock.testing.queues import QueueHeap, RecordQueue
 from penstock.testing.topics import InputTopic, OutputTopic, ProducedRecord
-from penstock.testing.views import TestView, merged_view
-from penstock.topology.topology import Topology
+from penstock.testing.views import TestView
+from penstock.topology.topology import built
 
 
 @strict_options
@@ -60,7 +61,7 @@ class TopologyTestDriver:
         start: int = 0,
         auto_commit: bool = True,
     ) -> None:
-        topology = _built(topology_or_builder)
+        topology = built(topology_or_builder, "the driver")
         self._config = settings.load(config, environ={})
         if lanes == 1 and config and config.get("lanes") is not None:
             lanes = self._config["lanes"]
@@ -95,6 +96,7 @@ class TopologyTestDriver:
         self._read: dict[str, int] = {}
         self._wall_clock_moved = False
         self._records_in = 0
+        self._emitted = 0  # re-keyed rows of the epoch: a row's position among its siblings
 
     # topics
 
@@ -257,6 +259,7 @@ class TopologyTestDriver:
 
     def _run_epoch(self) -> None:
         arrived, self._waiting = self._waiting, []
+        self._emitted = 0
         if self._wall_clock_moved:
             self._wall_clock_moved = False
             self._lanes.punctuate_wall_clock()
@@ -265,16 +268,16 @@ class TopologyTestDriver:
             if raw.topic in self._lanes.globals.topics:
                 self._lanes.globals.apply(raw)
         for raw in arrived:
-            self._admit(raw, (), by_level)
+            self._admit(raw, by_level)
         for level in range(max(self._lanes.levels.values(), default=0) + 1):
-            for place, record in sorted(by_level.pop(level, ()), key=lambda entry: entry[0]):
+            for _, record in sorted(by_level.pop(level, ()), key=lambda entry: entry[0]):
                 self._lanes.process(record)
-                self._pass_on(self._lanes.take_rows(), place[-1], by_level)
+                self._pass_on(self._lanes.take_rows(), by_level)
             self._lanes.flush()
-            self._pass_on(self._lanes.take_rows(), (), by_level)
+            self._pass_on(self._lanes.take_rows(), by_level)
         self._write_changelogs()
 
-    def _admit(self, raw: Raw, sub: tuple[int, ...], by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
+    def _admit(self, raw: Raw, by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
         source = self._lanes.source_of(raw.topic)
         if source is None:
             return
@@ -282,15 +285,17 @@ class TopologyTestDriver:
         record = self._lanes.read(source, raw, reached)
         if record is not None:
             origin = record.origin
-            place = (origin.reached, origin.topic, origin.partition, origin.offset, sub)
+            place = (origin.reached, origin.topic, origin.partition, origin.offset, origin.sub)
             by_level.setdefault(self._lanes.levels[source], []).append((place, record))
 
-    def _pass_on(self, rows: list[Row], sub: tuple[int, ...], by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
+    def _pass_on(self, rows: list[Row], by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
         """Give internal rows to their level, in order of their source record; a topic that is read again waits for the next epoch."""
-        for index, row in enumerate(rows):
+        for row in rows:
             raw = self._written(row)
             if row.internal:
-                self._admit(raw, (*sub, index), by_level)
+                self._emitted += 1
+                origin = row.origin._replace(sub=(*row.origin.sub, self._emitted))
+                self._admit(raw._replace(origin=origin), by_level)
             elif self._lanes.source_of(raw.topic) is not None or raw.topic in self._lanes.globals.topics:
                 self._waiting.append(raw)
 
@@ -320,15 +325,6 @@ class TopologyTestDriver:
         offset = self._offsets.get((topic, partition), 0)
         self._offsets[topic, partition] = offset + 1
         return Raw(topic, partition, offset, key, value, timestamp, headers)
-
-
-def _built(topology_or_builder: Any) -> Topology:
-    if isinstance(topology_or_builder, Topology):
-        return topology_or_builder
-    if not hasattr(topology_or_builder, "build"):
-        raise TopologyError(f"the driver takes a Topology or a StreamsBuilder, but got {topology_or_builder!r}")
-    topology: Topology = topology_or_builder.build()
-    return topology
 
 
 def _at_least_one(number: int, name: str) -> int:

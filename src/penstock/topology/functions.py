@@ -87,3 +87,13 @@ def check_extractor(function: Any) -> Callable[..., Any] | None:
 def check_wrapper(function: Any) -> Callable[..., Any] | None:
     """Return a wrapper of processors, or None where none is given."""
     return None if function is None else check_function(function, "wrapper", "node", "process")
+
+
+def wants_partition_time(extractor: Callable[..., Any]) -> bool:
+    """Whether an extractor takes the time that its partition has reached."""
+    try:
+        parameters = inspect.signature(extractor).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) >= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)

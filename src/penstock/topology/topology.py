@@ -275,3 +275,13 @@ class Topology(ReadableTopology):
                 raise TopologyError(
                     f"pattern {source.pattern.pattern!r} matches a topic that source {other.name!r} already reads"
                 )
+
+
+def built(topology_or_builder: Any, who: str) -> Topology:
+    """Return a topology as it is, or build it; ``who`` asks for it."""
+    if isinstance(topology_or_builder, Topology):
+        return topology_or_builder
+    if not hasattr(topology_or_builder, "build"):
+        raise TopologyError(f"{who} takes a Topology or a StreamsBuilder, but got {topology_or_builder!r}")
+    topology: Topology = topology_or_builder.build()
+    return topology

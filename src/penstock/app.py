@@ -1,0 +1,318 @@
+"""App: a topology as a running application. Wires the rooms, and does nothing else.
+
+    app = App(builder, application_id="word-count")
+    app.run()                       # until SIGTERM or Ctrl-C, which stop at a barrier
+
+or, inside another program, ``start()`` … ``close()``; the loop then has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from penstock import config as settings
+from penstock.clock import SystemClock
+from penstock.durations import millis
+from penstock.engine.engine import Engine
+from penstock.engine.loop import Observer
+from penstock.engine.recovery import OnRestore, RestoreProgress
+from penstock.engine.reset import reset as reset_application
+from penstock.engine.spark import make_session
+from penstock.engine.states import Listener, State, StateMachine
+from penstock.errors import ConfigError, PenstockError, StateError
+from penstock.strict import strict_options
+from penstock.topology.topology import Topology, built
+
+logger = logging.getLogger("penstock.engine")
+
+__all__ = ["App", "Hook", "RestoreProgress", "State"]
+
+
+class Hook(StrEnum):
+    """When a hook is called, with the App: around the start, around the stop."""
+
+    PRE_START = "PRE_START"
+    POST_START = "POST_START"
+    PRE_STOP = "PRE_STOP"
+    POST_STOP = "POST_STOP"
+
+
+@strict_options
+class App:
+    """A running application.
+
+    ``spark``: a session of your own, which stays open; else one is started at ``master``, and ended with the application.
+    All other options are settings (`docs/configuration.md`); an unknown name is an error.
+    """
+
+    def __init__(
+        self,
+        topology_or_builder: Any,
+        *,
+        application_id: str | None = None,
+        bootstrap_servers: str | None = None,
+        spark: Any = None,
+        spark_settings: dict[str, str] | None = None,
+        allow_topology_change: bool = False,
+        **config: Any,
+    ) -> None:
+        self.topology: Topology = built(topology_or_builder, "App")
+        given = {**config}
+        if application_id is not None:
+            given["application_id"] = application_id
+        if bootstrap_servers is not None:
+            given["bootstrap_servers"] = bootstrap_servers
+        self.config = settings.load(given, pyproject=Path("pyproject.toml"))
+        if not self.config["application_id"]:
+            raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
+        self._given_session = spark
+        self._spark_settings = spark_settings or {}
+        self.allow_topology_change = allow_topology_change
+        self._session: Any = None
+        self._machine = StateMachine()
+        self._engine: Engine | None = None
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._paused = False
+        self._restore_listeners: list[OnRestore] = []
+        self._observers: list[Observer] = []
+        self.hooks: dict[str, list[Callable[[App], None]]] = {str(hook): [] for hook in Hook}
+
+    # ---- life
+
+    def run(self) -> None:
+        """Run until SIGTERM or Ctrl-C; both stop at a barrier. Raises what ended the application, if it failed."""
+        previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            self._request_stop()
+
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main:
+            for number in previous:
+                signal.signal(number, on_signal)
+        try:
+            self.start()
+            self.wait()
+        finally:
+            self.close()
+            if in_main:
+                for number, handler in previous.items():
+                    signal.signal(number, handler)
+
+    def start(self) -> App:
+        """Start in a thread of its own; return at once. ``wait_until_running`` waits for the first epoch to be possible."""
+        if self._thread is not None:
+            raise StateError("the application was started already: an App is started once, make a new one")
+        self._call(Hook.PRE_START)
+        self._machine.to(State.REBALANCING)
+        self._thread = threading.Thread(target=self._main, name=f"penstock-{self.application_id}", daemon=True)
+        self._thread.start()
+        return self
+
+    def wait_until_running(self, timeout: Any = None) -> App:
+        """Wait until the state is restored and epochs run; raise what went wrong instead, if something did."""
+        seconds = None if timeout is None else millis(timeout, "timeout", least=0) / 1000
+        running = self._machine.wait_for(State.RUNNING, timeout=seconds)
+        self._raise()
+        if not running:
+            raise StateError(f"the application is {self.state}, not RUNNING, after the time given")
+        return self
+
+    def wait(self) -> None:
+        """Wait for the end; raise what ended the application, if it failed."""
+        assert self._thread is not None, "start the application first"
+        while self._thread.is_alive():
+            self._thread.join(0.2)  # in slices: signals are handled between two
+        self._raise()
+
+    def close(self, timeout: Any = 60_000) -> bool:
+        """Stop at the next barrier and let go of everything; tell whether it ended in time."""
+        seconds = millis(timeout, "timeout", least=0) / 1000
+        if self._thread is None:
+            self._machine.try_to(State.PENDING_SHUTDOWN)
+            self._machine.try_to(State.NOT_RUNNING)
+            return True
+        self._request_stop()
+        if self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def pause(self) -> None:
+        """Process nothing after the epoch that runs, until ``resume``."""
+        self._paused = True
+        if (loop := self._loop) is not None:
+            loop.paused = True
+
+    def resume(self) -> None:
+        """Go on after ``pause``."""
+        self._paused = False
+        if (loop := self._loop) is not None:
+            loop.paused = False
+            loop.wake()
+
+    def reset(self) -> dict[str, list[str]]:
+        """Forget everything: group offsets, internal topics, local state. The application must not run."""
+        if self._thread is not None and self._thread.is_alive():
+            raise StateError("the application runs: close it first")
+        return reset_application(self.topology, self.config)
+
+    # ---- looking
+
+    @property
+    def application_id(self) -> str:
+        """The application's name."""
+        name: str = self.config["application_id"]
+        return name
+
+    @property
+    def state(self) -> State:
+        """What the application does at the moment."""
+        return self._machine.state
+
+    @property
+    def paused(self) -> bool:
+        """Whether ``pause`` was called."""
+        return self._paused
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the application, if it failed."""
+        return self._error
+
+    def on_state_change(self, f: Listener) -> Listener:
+        """Call ``f(new, old)`` at every change of the state."""
+        self._machine.listen(f)
+        return f
+
+    def on_restore(self, f: OnRestore) -> OnRestore:
+        """Call ``f(progress)`` while state is restored: rows read, offsets left, done."""
+        self._restore_listeners.append(f)
+        return f
+
+    def on_step(self, f: Observer) -> Observer:
+        """Call ``f(step, epoch)`` before every step of every epoch, in the loop's thread."""
+        self._observers.append(f)
+        return f
+
+    def store(self, name: str) -> Any:
+        """Return a read-only view of a store, at the last barrier."""
+        engine = self._engine
+        if engine is None or engine.loop is None:
+            raise StateError(f"the application is {self.state}: its stores can be read while it is RUNNING")
+        return engine.view(name)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return counters since the start, the lag, and where the time went."""
+        loop = self._loop
+        found: dict[str, Any] = {"state": str(self.state), "application_id": self.application_id, "paused": self.paused}
+        if loop is None:
+            return found
+        totals = loop.totals
+        by_reason: dict[str, int] = {}
+        for (_, reason), count in totals.dropped.items():
+            by_reason[reason] = by_reason.get(reason, 0) + count
+        return found | {
+            "epoch": loop.ledger.epoch,
+            "epochs": totals.epochs,
+            "records_in": totals.records_in,
+            "records_out": dict(totals.records_out),
+            "dropped_records": sum(totals.dropped.values()),
+            "dropped_by_reason": by_reason,
+            "dropped_by_node": dict(totals.dropped),
+            "refused": dict(totals.refused),
+            "retries": totals.retries,
+            "lag": loop.lag,
+            "lags": {f"{topic}-{partition}": lag for (topic, partition), lag in loop.lags().items()},
+            "spent_us": dict(totals.spent),
+            "last_epoch_us": dict(totals.last),
+        }
+
+    # ---- the thread
+
+    @property
+    def _loop(self) -> Any:
+        return None if self._engine is None else self._engine.loop
+
+    def _request_stop(self) -> None:
+        self._stop.set()
+        if (loop := self._loop) is not None:
+            loop.stop()
+
+    def _main(self) -> None:
+        try:
+            self._go()
+        except BaseException as error:
+            self._error = error
+            logger.error("%s has failed: %s", self.application_id, error)
+        self._end()
+
+    def _go(self) -> None:
+        self._session = self._given_session or make_session(
+            self.config["master"], f"penstock {self.application_id}", self._spark_settings
+        )
+        self._engine = Engine(
+            self.topology,
+            self.config,
+            self._session,
+            clock=SystemClock(),
+            tell=self._tell_restore,
+            allow_topology_change=self.allow_topology_change,
+        )
+        loop = self._engine.start()
+        loop.observers += self._observers
+        loop.paused = self._paused
+        if self._stop.is_set():
+            loop.stop()
+        if self._machine.try_to(State.RUNNING):
+            self._call(Hook.POST_START)
+        loop.run()
+
+    def _end(self) -> None:
+        failed = self._error is not None
+        self._machine.try_to(State.PENDING_ERROR if failed else State.PENDING_SHUTDOWN)
+        try:
+            self._call(Hook.PRE_STOP)
+            if self._engine is not None:
+                self._engine.close()
+            if self._given_session is None and self._session is not None:
+                self._session.stop()
+        except Exception as error:  # the end is near either way; what failed first is told
+            logger.warning("while ending: %s", error)
+            self._error = self._error or error
+        self._call(Hook.POST_STOP)
+        self._machine.try_to(State.ERROR if failed else State.NOT_RUNNING)
+
+    def _tell_restore(self, progress: RestoreProgress) -> None:
+        logger.info("restored %d rows, %d offsets left", progress.restored, progress.left)
+        for listener in self._restore_listeners:
+            listener(progress)
+
+    def _call(self, hook: Hook) -> None:
+        for f in self.hooks[hook]:
+            f(self)
+
+    def _raise(self) -> None:
+        if self._error is None:
+            return
+        if isinstance(self._error, PenstockError):
+            raise self._error
+        raise PenstockError(
+            f"{self.application_id} has failed: {type(self._error).__name__}: {self._error}"
+        ) from self._error
+
+    def __enter__(self) -> App:
+        return self.start().wait_until_running()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,190 @@
+"""The barrier: an epoch as a tuple of named steps. Nothing is visible before ``commit``; everything is after it.
+
+    run lanes → begin → produce sinks → produce changelog → produce epoch record → send offsets → commit → publish
+
+Each step takes the `Work` of one epoch. A fault at any step before ``commit`` aborts, and the same ranges are run again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.clock import Clock
+from penstock.engine.ledger import Ledger
+from penstock.engine.offsets import Range
+from penstock.engine.record import KEY, encode
+from penstock.errors import PenstockError, ProductionError
+from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
+from penstock.lane.failure import decide, error_headers, unpack_failure
+from penstock.lane.orders import Orders, Report, decode_report
+from penstock.log.base import Offsets, Producer, Row
+from penstock.log.topics import changelog_name, epochs_name
+from penstock.record import NO_ORIGIN
+
+
+class RunsLanes(Protocol):
+    """Whatever runs an epoch: Spark."""
+
+    def run(self, orders: Orders, ranges: list[Range]) -> pa.Table:
+        """Return the envelope rows that left the lanes."""
+        ...
+
+
+@dataclass(slots=True)
+class Work:
+    """One run of one epoch, from its ranges to its barrier."""
+
+    ledger: Ledger
+    orders: Orders
+    ranges: list[Range]
+    positions: Offsets
+    lanes: RunsLanes
+    producer: Producer
+    config: Mapping[str, Any]
+    clock: Clock
+    fingerprint: str
+    topology: str
+    #: where the changelogs end now, aborted rows counted
+    ends: dict[str, list[int]]
+    #: offsets that the marker of a transaction takes up
+    marker: int
+    rows: pa.Table | None = None
+    reports: list[Report] = field(default_factory=list)
+    #: the ledger of the barrier, once it is known
+    after: Ledger | None = None
+    written: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def application_id(self) -> str:
+        """Whose epoch it is."""
+        return self.ledger.application_id
+
+
+Step = Callable[[Work], None]
+
+
+def run_lanes(work: Work) -> None:
+    """Run the epoch's job; a failure in a lane is raised here."""
+    rows = work.lanes.run(work.orders, work.ranges)
+    check(rows)
+    failed = rows.filter(pc.equal(rows["kind"], FAILURE))
+    if len(failed):
+        raise unpack_failure(failed["value"][0].as_py())
+    notes = rows.filter(pc.equal(rows["kind"], NOTE))
+    work.reports = [decode_report(data) for data in notes["value"].to_pylist()]
+    work.rows = rows
+
+
+def begin(work: Work) -> None:
+    """Open the transaction."""
+    work.producer.begin()
+
+
+def produce_sinks(work: Work) -> None:
+    """Hand over the rows for topics, in order."""
+    rows = _of_kind(work, SINK)
+    columns = [rows[name].to_pylist() for name in ("name", "partition", "key", "value", "timestamp")]
+    topics, partitions, keys, values, times = columns
+    places = [None if partition < 0 else partition for partition in partitions]
+    work.producer.produce(
+        zip(topics, places, keys, values, times, _headers(rows), strict=True),
+        lambda row, error: _refuse(work, row, error),
+    )
+    work.written.update(topics)
+
+
+def produce_changelog(work: Work) -> None:
+    """Hand over the rows of the changelogs; the partition is the shard."""
+    rows = _of_kind(work, CHANGELOG)
+    columns = [rows[name].to_pylist() for name in ("name", "partition", "key", "value", "timestamp")]
+    stores, shards, keys, values, times = columns
+    names = {store: changelog_name(work.application_id, store) for store in set(stores)}
+    topics = [names[store] for store in stores]
+    work.producer.produce(zip(topics, shards, keys, values, times, _headers(rows), strict=True))
+    ends = {store: list(by_shard) for store, by_shard in work.ends.items()}
+    for (store, shard), count in Counter(zip(stores, shards, strict=True)).items():
+        ends[store][shard] += count
+    work.after = work.ledger.after(work.orders.token, work.reports, work.positions, ends)
+
+
+def produce_epoch_record(work: Work) -> None:
+    """Hand over the record of the barrier, from which a new start goes on."""
+    assert work.after is not None
+    now = work.clock.now_ms()
+    record = work.after.record(
+        work.orders.token, fingerprint=work.fingerprint, topology=work.topology, committed_at=now
+    )
+    work.producer.produce([(epochs_name(work.application_id), 0, KEY, encode(record), now, ())])
+
+
+def send_offsets(work: Work) -> None:
+    """Move the group's offsets with the transaction, so that Kafka's own tools show the lag."""
+    if work.positions:
+        work.producer.send_offsets(work.application_id, work.positions)
+
+
+def commit(work: Work) -> None:
+    """Make all of it visible at once."""
+    work.producer.commit()
+
+
+#: what an epoch is made of, in order; the loop adds ``publish``
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("run lanes", run_lanes),
+    ("begin", begin),
+    ("produce sinks", produce_sinks),
+    ("produce changelog", produce_changelog),
+    ("produce epoch record", produce_epoch_record),
+    ("send offsets", send_offsets),
+    ("commit", commit),
+)
+
+
+def ends_after(work: Work) -> dict[str, list[int]]:
+    """Return where the changelogs end once the markers of the transaction are written."""
+    assert work.after is not None
+    return {
+        store: [end + work.marker * (end > before) for end, before in zip(ends, work.ends[store], strict=True)]
+        for store, ends in work.after.changelogs.items()
+    }
+
+
+def _of_kind(work: Work, kind: int) -> pa.Table:
+    """Return the rows of a kind in the order of the epoch: by level, then task, then position."""
+    assert work.rows is not None
+    rows = work.rows.filter(pc.equal(work.rows["kind"], kind))
+    routes = rows["route"].to_numpy()
+    if len(routes) > 1 and not (routes[1:] >= routes[:-1]).all():
+        rows = rows.take(pa.array(np.argsort(routes, kind="stable")))
+    return rows
+
+
+def _headers(rows: pa.Table) -> Iterator[Any]:
+    column = rows["headers"]
+    if column.null_count == len(column):
+        return iter([()] * len(column))
+    return map(unpack_headers, column.to_pylist())
+
+
+def _refuse(work: Work, row: Row, error: ProductionError) -> None:
+    """Ask the production policy about a row that the client refused (too large, no such partition)."""
+    answer = decide(work.config["on_production_error"], error, row)
+    if answer == "fail":
+        raise error
+    work.refused[row[0]] += 1
+    if answer == "dead_letter":
+        topic, _, key, value, timestamp, headers = row
+        said: PenstockError = error
+        letter = (
+            work.config["dead_letter_topic"], None, key, value, timestamp,
+            error_headers(headers, NO_ORIGIN._replace(topic=topic), said),
+        )  # fmt: skip
+        work.producer.produce([letter])

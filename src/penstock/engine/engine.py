@@ -1,0 +1,148 @@
+"""One run of an application on the driver: everything wired, from the log to the loop."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.clock import Clock
+from penstock.dev.cache import cache_root
+from penstock.engine import recovery, topics
+from penstock.engine.fingerprint import fingerprint, story
+from penstock.engine.loop import Loop, changelog_ends
+from penstock.engine.offsets import Input
+from penstock.engine.record import pack
+from penstock.engine.recovery import RESTORE_ROWS, OnRestore
+from penstock.engine.spark import SparkLanes
+from penstock.errors import ConfigError
+from penstock.lane.orders import Stage
+from penstock.lane.worker import Worker
+from penstock.log.base import Producer
+from penstock.log.kafka import KafkaLog
+from penstock.plan.plan import make_plan
+from penstock.topology.topology import Topology
+
+logger = logging.getLogger("penstock.engine")
+
+#: settings that a lane needs of the configuration
+LANE_SETTINGS = ("on_deserialization_error", "on_processing_error", "on_production_error", "dead_letter_topic")
+
+
+class Engine:
+    """An application between ``start`` and ``close``. Made by `App`; tests drive ``loop.step()`` by hand."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Mapping[str, Any],
+        session: Any,
+        *,
+        clock: Clock,
+        tell: OnRestore = lambda progress: None,
+        allow_topology_change: bool = False,
+    ) -> None:
+        self.topology = topology
+        self.config = config
+        self._clock = clock
+        self._tell = tell
+        self._allow_change = allow_topology_change
+        self._session = session
+        self.application_id: str = config["application_id"]
+        self.log = KafkaLog(config["bootstrap_servers"], config["kafka"])
+        self.stage = make_stage(topology, config, session)
+        self.lanes: SparkLanes | None = None
+        self._worker: Worker | None = None
+        self._producer: Producer | None = None
+        self.loop: Loop | None = None
+
+    def start(self) -> Loop:
+        """Take over, restore, and return the loop, ready for its first epoch."""
+        app, stage = self.application_id, self.stage
+        check_cluster(self.topology, self.config["master"])
+        partitions = topics.ensure_sinks(self.log, self.topology, self.config)
+        topics.ensure_own(self.log, self.topology, app, stage.shards, self.config["replication_factor"])
+        exactly_once = self.config["processing_guarantee"] == "exactly_once"
+        self._producer = self.log.producer(app if exactly_once else None)
+        self._producer.init()
+        ledger = recovery.learn(
+            self.log, self.topology, app, stage.shards, stage.lanes, allow_change=self._allow_change
+        )
+        source = Input(
+            self.log, self.topology, group=app, clock=self._clock, max_records=self.config["max_epoch_records"]
+        )
+        source.start()
+        stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
+        recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
+        ledger = replace(ledger, changelogs=recorded)
+        self.lanes = SparkLanes(self._session, stage, self.log.connection)
+        orders = ledger.orders(
+            f"{ledger.epoch}.restore",
+            source_of=source.source_of,
+            partitions=partitions,
+            global_ends=source.global_ends(),
+            restore_limit=RESTORE_ROWS,
+        )
+        recovery.restore(self.lanes, stage, orders, self._tell)
+        self.loop = Loop(
+            log=self.log,
+            lanes=self.lanes,
+            source=source,
+            producer=self._producer,
+            ledger=ledger,
+            config=self.config,
+            clock=self._clock,
+            fingerprint=fingerprint(self.topology),
+            topology=pack(story(self.topology)),
+            ends=changelog_ends(self.log, app, stores),
+            partitions=partitions,
+            scheduling=any(step.scheduling for step in stage.plan.steps),
+        )
+        return self.loop
+
+    def view(self, name: str) -> Any:
+        """Return a read-only view of a store at the last barrier."""
+        assert self.loop is not None
+        if self._worker is None:
+            self._worker = Worker(self.stage)
+        ledger = self.loop.ledger
+        orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends={})
+        return self._worker.view(name, orders)
+
+    def close(self) -> None:
+        """Let go of the producer and the log; what is not committed is left to the next start."""
+        if self._worker is not None:
+            self._worker.shards.close()
+        if self.lanes is not None:
+            self.lanes.close()
+        self.log.close()
+
+
+def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> Stage:
+    """Compile the application for the lanes."""
+    lanes = config["lanes"] or max(1, session.sparkContext.defaultParallelism)
+    folder = config["state_dir"] or str(cache_root() / "state")
+    return Stage(
+        plan=make_plan(topology),
+        application_id=config["application_id"],
+        config={name: config[name] for name in LANE_SETTINGS},
+        shards=config["shards"],
+        lanes=min(lanes, config["shards"]),
+        state_dir=os.path.abspath(folder),
+        bootstrap_servers=config["bootstrap_servers"],
+        kafka=dict(config["kafka"]),
+    )
+
+
+def check_cluster(topology: Topology, master: str) -> None:
+    """Refuse what cannot be right on several executors: state that is in no log."""
+    unlogged = [
+        name for name, spec in topology.stores.items() if not spec.logged and name not in topology.global_stores
+    ]
+    if unlogged and not master.startswith("local"):
+        raise ConfigError(
+            f"stores {', '.join(unlogged)} have logged=False, but on {master} a lane may run on another machine at every epoch "
+            "and finds its state only through the changelog: give them logged=True, or use master='local[*]'"
+        )

@@ -1,0 +1,141 @@
+"""The ledger: everything the driver knows at a barrier. Pure data and arithmetic, no I/O.
+
+Ledger ──orders()──▶ what the lanes are told of the next epoch
+       ◀──after()──  what they reported, once it is about to be committed
+       ──record()──▶ the epoch's record, from which ``from_record`` makes the ledger of a new start
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.engine.record import Clocks, EpochRecord, nested
+from penstock.lane.orders import Orders, Report, ShardOrder
+from penstock.log.base import Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The application at its last barrier."""
+
+    application_id: str
+    incarnation: str
+    lanes: int
+    shards: tuple[ShardOrder, ...]
+    epoch: int = 0
+    #: store → end offset of its changelog, by shard
+    changelogs: Mapping[str, list[int]] = field(default_factory=dict)
+    positions: Offsets = field(default_factory=dict)
+    reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    snapshots: Mapping[int, dict[int, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: EpochRecord, lanes: int) -> Ledger:
+        """Return the ledger of the barrier that a record tells of."""
+        orders = zip(record.versions, record.befores, record.pending, strict=True)
+        return cls(
+            record.application_id,
+            record.incarnation,
+            lanes,
+            tuple(ShardOrder(version, before, tuple(files)) for version, before, files in orders),
+            record.epoch,
+            record.changelogs,
+            record.positions,
+            {(topic, partition): time for topic, partition, time in record.clocks.reached},
+            {int(level): {int(s): shot for s, shot in shots.items()} for level, shots in record.snapshots.items()},
+        )
+
+    def orders(
+        self,
+        token: str,
+        *,
+        source_of: Mapping[str, str],
+        partitions: Mapping[str, int],
+        global_ends: Offsets,
+        restore_limit: int = 0,
+    ) -> Orders:
+        """Return what the lanes are told of the next epoch, or of a restore."""
+        return Orders(
+            epoch=self.epoch + 1,
+            token=token,
+            incarnation=self.incarnation,
+            shards=self.shards,
+            changelogs=dict(self.changelogs),
+            positions=_rows(self.positions),
+            topics=tuple(sorted(source_of)),
+            source_of=dict(source_of),
+            reached=_rows(self.reached),
+            partitions=dict(partitions),
+            snapshots={level: dict(shots) for level, shots in self.snapshots.items()},
+            global_ends=_rows(global_ends),
+            restore_limit=restore_limit,
+        )
+
+    def after(
+        self,
+        token: str,
+        reports: Iterable[Report],
+        positions: Offsets,
+        changelogs: Mapping[str, list[int]],
+    ) -> Ledger:
+        """Return the ledger of the next barrier. ``positions`` and ``changelogs``: where input and changelogs stand then."""
+        files: dict[int, list[str]] = {}
+        reached = dict(self.reached)
+        snapshots = {level: dict(shots) for level, shots in self.snapshots.items()}
+        for report in sorted(reports, key=lambda report: (report.level, report.task)):
+            for shard, name in report.pending.items():
+                files.setdefault(shard, []).append(name)
+            for topic, partition, time in report.reached:
+                reached[topic, partition] = max(reached.get((topic, partition), -1), time)
+            if report.snapshots:
+                snapshots.setdefault(report.level, {}).update(report.snapshots)
+        shards = tuple(
+            ShardOrder(token, order.version, tuple(files[shard])) if shard in files else order
+            for shard, order in enumerate(self.shards)
+        )
+        return replace(
+            self,
+            epoch=self.epoch + 1,
+            shards=shards,
+            changelogs=dict(changelogs),
+            positions=dict(positions),
+            reached=reached,
+            snapshots=snapshots,
+        )
+
+    def record(self, token: str, *, fingerprint: str, topology: str, committed_at: int) -> EpochRecord:
+        """Return the record of this barrier."""
+        return EpochRecord(
+            epoch=self.epoch,
+            token=token,
+            application_id=self.application_id,
+            shards=len(self.shards),
+            lanes=self.lanes,
+            offsets=nested(self.positions),
+            changelogs=dict(self.changelogs),
+            versions=[order.version for order in self.shards],
+            befores=[order.before for order in self.shards],
+            pending=[list(order.pending) for order in self.shards],
+            incarnation=self.incarnation,
+            clocks=Clocks(reached=_rows(self.reached)),
+            snapshots={str(lv): {str(s): shot for s, shot in shots.items()} for lv, shots in self.snapshots.items()},
+            fingerprint=fingerprint,
+            topology=topology,
+            committed_at=committed_at,
+        )
+
+    def due(self) -> int | None:
+        """Return when the next wall-clock punctuation is due, in milliseconds, or None."""
+        dues = [
+            due
+            for shots in self.snapshots.values()
+            for shot in shots.values()
+            for _, _, due in shot["punctuations"].get("wall_clock_time", {}).get("due", ())
+        ]
+        return min(dues, default=None)
+
+
+def _rows(numbers: Mapping[tuple[str, int], int]) -> list[tuple[str, int, int]]:
+    return [(topic, partition, number) for (topic, partition), number in sorted(numbers.items())]

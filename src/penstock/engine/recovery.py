@@ -1,0 +1,81 @@
+"""A start: take over, learn where the last barrier was, bring the shards there.
+
+init_transactions   any earlier instance is fenced, its open transaction aborted
+last epoch record   what was committed; the topology must be the one that made the state
+restore             one Spark job after the other brings every shard nearer, until all stand at the barrier
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.engine.fingerprint import check_same
+from penstock.engine.ledger import Ledger
+from penstock.engine.record import EpochRecord, read_last
+from penstock.lane.envelope import FAILURE, NOTE
+from penstock.lane.failure import unpack_failure
+from penstock.lane.orders import Orders, Report, ShardOrder, Stage, decode_report
+from penstock.log.base import Log
+from penstock.topology.topology import Topology
+
+logger = logging.getLogger("penstock.engine")
+
+#: changelog rows of a shard that one job of a restore reads: progress is told after each job
+RESTORE_ROWS = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreProgress:
+    """How far a restore has come: changelog rows read since the start, offsets left to read. ``done``: all shards stand."""
+
+    restored: int
+    left: int
+    done: bool
+
+
+#: told of the progress of a restore
+OnRestore = Callable[[RestoreProgress], None]
+
+
+def learn(log: Log, topology: Topology, application_id: str, shards: int, lanes: int, *, allow_change: bool) -> Ledger:
+    """Return the ledger of the last barrier, or of the beginning of a new life."""
+    record = read_last(log, application_id)
+    if record is None:
+        return Ledger(application_id, uuid.uuid4().hex, lanes, tuple(ShardOrder() for _ in range(shards)))
+    same = check_same(record, topology, shards, allow_change=allow_change)
+    ledger = Ledger.from_record(record, lanes)
+    return ledger if same else _changed(ledger, record, topology)
+
+
+def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:
+    """Go on with another topology: local copies are made anew; state and snapshots of what is gone are left behind."""
+    logger.warning("the topology has changed since epoch %d; local state is restored from the changelogs", record.epoch)
+    changelogs = {store: ends for store, ends in ledger.changelogs.items() if store in topology.stores}
+    return replace(ledger, incarnation=uuid.uuid4().hex, changelogs=changelogs, snapshots={})
+
+
+def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
+    """Bring all shards to the barrier of the orders, telling after each job how far it is."""
+    restored = 0
+    if not any(step.stores for step in stage.plan.steps) and not stage.plan.topology.global_stores:
+        return
+    while True:
+        reports = _reports(lanes.restore(orders))
+        restored += sum(report.records for report in reports)
+        left = sum(report.left for report in reports)
+        tell(RestoreProgress(restored, left, left == 0))
+        if not left:
+            return
+
+
+def _reports(rows: Any) -> list[Report]:
+    failed = rows.filter(pc.equal(rows["kind"], FAILURE))
+    if len(failed):
+        raise unpack_failure(failed["value"][0].as_py())
+    return [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]

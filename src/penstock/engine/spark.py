@@ -1,0 +1,264 @@
+"""Spark: the only file that builds DataFrames. An epoch is one job; its plan is that of the steps::
+
+    kafka source of exactly the ranges                                       [JVM]
+    ─ tell the times of the records, if the first step needs them            [Python, in the reading tasks]
+    ─ exchange by shard, unless the first step runs where it reads           [JVM]
+    ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
+    envelope rows to the driver, as Arrow
+
+The functions that travel to the workers are closures over a broadcast and bytes; what they run is ``lane.run``, which knows no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.dev.jars import SPARK_CONNECTOR, resolve
+from penstock.dev.java import java_home
+from penstock.engine.offsets import Range
+from penstock.errors import EngineError
+from penstock.lane.orders import Orders, Stage, encode_orders
+from penstock.log.client import Connection
+
+ENVELOPE = (
+    "kind tinyint, route bigint, name string, partition int, key binary, value binary, "
+    "timestamp bigint, headers binary, place binary"
+)
+RAW = (
+    "shard int, topic string, partition int, offset bigint, key binary, value binary, timestamp bigint, "
+    "headers array<struct<key: string, value: binary>>, reached bigint"
+)
+
+#: settings that the engine rests on, and those that make small jobs quick
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    "spark.python.worker.reuse": "true",
+    "spark.task.maxFailures": "1",  # the epoch is run again, not a part of it
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.rpc.message.maxSize": "512",
+    "spark.driver.maxResultSize": "0",
+    "spark.sql.ui.retainedExecutions": "2",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.cleaner.periodicGC.interval": "10min",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.log.level": "FATAL",  # what fails comes back as an error, in a few lines
+}
+
+
+def make_session(
+    master: str, name: str, settings: Mapping[str, str] | None = None, progress: Callable[[str], None] | None = None
+) -> Any:
+    """Start Spark, or join what runs at ``master``."""
+    jars = resolve(SPARK_CONNECTOR, progress=progress)
+    os.environ.setdefault("JAVA_HOME", str(java_home()))
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run what the driver runs
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName(name)
+    options = SETTINGS | {
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        **_log_options(),
+    }
+    if not master.startswith("local"):
+        for key in ("spark.driver.host", "spark.driver.bindAddress"):
+            options.pop(key)
+    for key, value in (options | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _log_options() -> dict[str, str]:
+    """Keep Spark's start-up chatter off the terminal: errors only."""
+    return {"spark.driver.extraJavaOptions": "-Dlog4j2.level=error -Dlog4j.rootLogger=ERROR -XX:+UseParallelGC"}
+
+
+class SparkLanes:
+    """Runs epochs as Spark jobs."""
+
+    def __init__(self, session: Any, stage: Stage, connection: Connection) -> None:
+        from pyspark import cloudpickle
+
+        self._session = session
+        self._stage = stage
+        self._cores = max(1, int(session.sparkContext.defaultParallelism))
+        data = pickle.dumps((_import_paths(), cloudpickle.dumps(stage)))  # type: ignore[no-untyped-call]
+        self._broadcast = session.sparkContext.broadcast(data)
+        self._identity = uuid.uuid4().hex
+        self._options = {
+            **connection.spark_options(),
+            "kafka.isolation.level": "read_committed",
+            "kafka.group.id": f"{stage.application_id}-spark",
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+            "fetchOffset.retryIntervalMs": "10",
+            "kafkaConsumer.pollTimeoutMs": "120000",
+            "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
+        }
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+        return self._cores
+
+    def run(self, orders: Orders, ranges: Iterable[Range]) -> pa.Table:
+        """Run an epoch; return what left the lanes, as envelope rows."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._plan(orders, list(ranges)).toArrow()
+        except PySparkException as error:
+            raise _explained(error) from error
+
+    def restore(self, orders: Orders) -> pa.Table:
+        """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = self._lanes_of(self._nothing())
+            return frame.mapInArrow(
+                _restoring(self._broadcast, self._identity, encode_orders(orders)), ENVELOPE
+            ).toArrow()
+        except PySparkException as error:
+            raise _explained(error) from error
+
+    def close(self) -> None:
+        """Let go of the broadcast; the session stays."""
+        self._broadcast.destroy(blocking=False)
+
+    def _plan(self, orders: Orders, ranges: list[Range]) -> Any:
+        data = encode_orders(orders)
+        first = self._stage.plan.steps[0]
+        frame = self._read(ranges) if ranges else self._nothing()
+        if ranges and first.timed and first.exchange and self._stage.shards > 1:
+            frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), RAW)
+        for step in self._stage.plan.steps:
+            if step.exchange:
+                frame = self._lanes_of(frame)
+            frame = frame.mapInArrow(_stepping(self._broadcast, self._identity, data, step.level), ENVELOPE)
+        return frame
+
+    def _lanes_of(self, frame: Any) -> Any:
+        from pyspark.sql import functions as f
+
+        column = "shard" if "shard" in frame.columns else "route"
+        return frame.repartitionById(self._stage.lanes, f.pmod(f.col(column), f.lit(self._stage.lanes)).cast("int"))
+
+    def _read(self, ranges: list[Range]) -> Any:
+        from pyspark.sql import functions as f
+
+        shards = f.lit(self._stage.shards)
+        source = self._session.read.format("kafka").options(**self._options, **_range_options(ranges))
+        by_key = f.pmod(f.crc32("key"), shards)
+        shard = f.coalesce(by_key, f.pmod(f.col("partition"), shards)).cast("int")
+        gathered = self._gathered(ranges)
+        if gathered:
+            shard = f.when(f.col("topic").isin(gathered), f.lit(0)).otherwise(shard)
+        frame = source.load().select(
+            shard.alias("shard"), "topic", "partition", "offset", "key", "value",
+            f.unix_millis("timestamp").alias("timestamp"), "headers", f.lit(-1).cast("bigint").alias("reached"),
+        )  # fmt: skip
+        return frame.coalesce(self._cores) if len(ranges) > self._cores else frame
+
+    def _gathered(self, ranges: list[Range]) -> list[str]:
+        """Return the topics whose records all go to one shard."""
+        one = [self._stage.sources[name] for name in self._stage.plan.one_shard]
+        topics = {r.topic for r in ranges}
+        return sorted(t for t in topics if any(t in n.topics or (n.pattern and n.pattern.fullmatch(t)) for n in one))
+
+    def _nothing(self) -> Any:
+        return self._session.createDataFrame([], RAW)
+
+
+def _range_options(ranges: list[Range]) -> dict[str, str]:
+    assign: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for topic, partition, start, end in ranges:
+        assign.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = start
+        ends.setdefault(topic, {})[str(partition)] = end
+    return {"assign": json.dumps(assign), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
+
+
+def _import_paths() -> list[str]:
+    """Return where this program imports from: a worker must find the user's modules, too."""
+    return [os.path.abspath(path or ".") for path in sys.path if not path or os.path.isdir(path)]
+
+
+def _explained(error: Exception) -> EngineError:
+    """Say in a few lines what went wrong inside Spark."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Caused by" in line or "Error" in line or "Exception" in line]
+    said = " | ".join((telling or lines)[:3])[:1500]
+    return EngineError(f"Spark could not run the epoch: {said}")
+
+
+# ---- what travels to the workers
+
+_Batches = Iterator[pa.RecordBatch]
+
+
+def _stepping(broadcast: Any, identity: str, orders: bytes, level: int) -> Callable[[_Batches], _Batches]:
+    def step(batches: _Batches) -> _Batches:
+        from pyspark import TaskContext
+
+        from penstock.lane.orders import decode_orders
+        from penstock.lane.run import run_step
+        from penstock.lane.worker import worker_for
+
+        task = TaskContext.get()
+        assert task is not None
+        worker = worker_for(identity, lambda: broadcast.value)
+        return run_step(worker, decode_orders(orders), level, task.partitionId(), batches)
+
+    return step
+
+
+def _telling(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches], _Batches]:
+    def tell(batches: _Batches) -> _Batches:
+        from penstock.lane.orders import decode_orders
+        from penstock.lane.run import tell_times
+        from penstock.lane.worker import worker_for
+
+        return tell_times(worker_for(identity, lambda: broadcast.value), decode_orders(orders), batches)
+
+    return tell
+
+
+def _restoring(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches], _Batches]:
+    def bring(batches: _Batches) -> _Batches:
+        from pyspark import TaskContext
+
+        from penstock.lane.orders import decode_orders
+        from penstock.lane.run import restore_lane
+        from penstock.lane.worker import worker_for
+
+        task = TaskContext.get()
+        assert task is not None
+        list(batches)
+        worker = worker_for(identity, lambda: broadcast.value)
+        return restore_lane(worker, decode_orders(orders), task.partitionId())
+
+    return bring

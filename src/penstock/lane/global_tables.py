@@ -1,0 +1,108 @@
+"""Global tables in an executor: one environment that all its lanes read, brought up to the epoch's offsets before any lane runs.
+
+Whoever comes first takes the lock and applies what is missing; the others find it done. Rows and positions change in one LMDB
+transaction.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from penstock.clock import Clock
+from penstock.lane.lanes import GlobalTables
+from penstock.lane.orders import Orders, Stage, offsets
+from penstock.lane.shards import STANDING, Shards
+from penstock.lane.source import Raw
+from penstock.log.base import Offsets
+from penstock.state.lmdb_store import LmdbState
+
+#: records applied at a time
+CHUNK = 20_000
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, int, int]]]).decode
+
+
+class GlobalEnvironment:
+    """The global tables as one worker sees them."""
+
+    def __init__(self, stage: Stage, shards: Shards, clock: Clock) -> None:
+        self._stage = stage
+        self._shards = shards
+        self._clock = clock
+        self._folder = shards.folder / "global"
+        self._tables: GlobalTables | None = None
+        self._seen: tuple[str, Offsets] | None = None
+
+    def stores(self, orders: Orders) -> Mapping[str, Any]:
+        """Return the stores, at the offsets of the epoch."""
+        if not self._stage.plan.topology.global_stores:
+            return {}
+        wanted = offsets(orders.global_ends)
+        state = self._state()
+        if self._seen is None or any(self._seen[1].get(place, 0) < end for place, end in wanted.items()):
+            with self._locked():
+                state = self._bring_up(orders.incarnation, wanted)
+        state.release()
+        assert self._tables is not None
+        return self._tables.stores
+
+    def _state(self) -> LmdbState:
+        state = LmdbState.at(self._folder)
+        state.release()
+        return state
+
+    def _bring_up(self, incarnation: str, wanted: Offsets) -> LmdbState:
+        state = self._state()
+        stands = self._stands(state)
+        if stands[0] != incarnation:
+            if stands[0]:
+                state.destroy()
+                state = self._state()
+            stands = (incarnation, {})
+        if self._tables is None or self._seen != stands:  # another process has gone on: what this one remembers is old
+            shared = {"application_id": self._stage.application_id, "config": self._stage.config, "clock": self._clock}
+            self._tables = GlobalTables(self._stage.plan.topology, state, shared, self._clock)
+        for (topic, partition), end in sorted(wanted.items()):
+            self._apply(state, stands, topic, partition, end)
+        self._seen = stands
+        return state
+
+    def _apply(self, state: LmdbState, stands: tuple[str, Offsets], topic: str, partition: int, end: int) -> None:
+        start = stands[1].get((topic, partition), 0)
+        if start >= end:
+            return
+        assert self._tables is not None
+        records = self._shards.records(topic, partition, start, end)
+        while chunk := list(islice(records, CHUNK)):
+            stands[1][topic, partition] = chunk[-1].offset + 1
+            with state.batch():
+                self._tables.apply_all([Raw(*record) for record in chunk])
+                self._stand(state, stands)
+        stands[1][topic, partition] = end
+        self._stand(state, stands)
+
+    def _stand(self, state: LmdbState, stands: tuple[str, Offsets]) -> None:
+        rows = [(topic, partition, offset) for (topic, partition), offset in stands[1].items()]
+        state.map(STANDING).write([(b"standing", _encode((stands[0], rows)))])
+
+    @staticmethod
+    def _stands(state: LmdbState) -> tuple[str, Offsets]:
+        raw = state.map(STANDING).get(b"standing")
+        if raw is None:
+            return "", {}
+        incarnation, rows = _decode(raw)
+        return incarnation, offsets(rows)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._shards.folder.mkdir(parents=True, exist_ok=True)
+        with (self._shards.folder / "global.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

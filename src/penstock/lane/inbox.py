@@ -1,0 +1,207 @@
+"""From Arrow columns to records in order: what a step takes in.
+
+Two shapes come in. *Raw* rows are what Kafka's source gives, with the shard that the JVM computed::
+
+    shard int32, topic string, partition int32, offset int64, key, value binary, timestamp int64 (ms),
+    headers array<struct<key string, value binary>>, reached int64 (−1: not known yet; −2: the lane must judge it)
+
+*Envelope* rows are records that an earlier step re-keyed. Both become runs: the records of one shard and one source that follow each other
+in the order of a lane, (reached, topic, partition, offset, sub).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.lane.envelope import unpack_headers, unpack_place
+from penstock.record import Headers, Origin
+
+RAW_SCHEMA = pa.schema(
+    [
+        pa.field("shard", pa.int32()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("timestamp", pa.int64()),
+        pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        pa.field("reached", pa.int64()),
+    ]
+)
+UNKNOWN, JUDGE = -1, -2
+
+#: greatest time of each (topic, partition)
+Times: TypeAlias = dict[tuple[str, int], int]
+_new_origin = partial(tuple.__new__, Origin)
+_SHIFT = 1 << 44  # milliseconds until the year 2527
+
+
+class Batch(NamedTuple):
+    """Rows of one shard and one source, in order, as columns; not decoded."""
+
+    shard: int
+    source: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    headers: list[Headers]
+    origins: list[Origin]
+
+
+def running_max(groups: Any, times: Any) -> Any:
+    """Return the running maximum of the times within each group; rows of a group follow each other, groups ascend.
+
+    >>> running_max(np.array([0, 0, 0, 1]), np.array([5, 3, 7, 1])).tolist()
+    [5, 5, 7, 1]
+    """
+    lifted = groups * _SHIFT + (times + 2)
+    return np.maximum.accumulate(lifted) - groups * _SHIFT - 2
+
+
+def numbers(column: Any) -> Any:
+    """Return a column of numbers as a NumPy array."""
+    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+
+
+def number_topics(column: Any, topics: Sequence[str]) -> Any:
+    """Return the position of each topic of a column among the names."""
+    return numbers(pc.index_in(column, value_set=pa.array(topics, pa.string()))).astype(np.int64)
+
+
+def starts_of(*columns: Any) -> list[int]:
+    """Return where, in sorted columns, a new combination of values begins, and the end.
+
+    >>> starts_of(np.array([0, 0, 1, 1]), np.array([5, 6, 6, 6]))
+    [0, 1, 2, 4]
+    """
+    count = len(columns[0])
+    if not count:
+        return [0]
+    changed = np.zeros(count, dtype=bool)
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return [0, *np.flatnonzero(changed).tolist(), count]
+
+
+def reach(table: pa.Table, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[pa.Table, Any, Times]:
+    """Sort raw rows by shard, topic, partition and offset; return them, the time that each reached, and how far the topics got.
+
+    ``by_shard``: the times are those that the rows of the shard reached; else (one reader has all rows) those of the partition.
+    """
+    topic, partition = number_topics(table["topic"], topics), numbers(table["partition"]).astype(np.int64)
+    shard = numbers(table["shard"]).astype(np.int64)
+    keys = (
+        (numbers(table["offset"]), partition, topic, shard)
+        if by_shard
+        else (numbers(table["offset"]), partition, topic)
+    )
+    order = np.lexsort(keys)
+    table = table.take(pa.array(order))
+    topic, partition, shard = topic[order], partition[order], shard[order]
+    times = numbers(table["timestamp"]).astype(np.int64)
+    edges = starts_of(shard, topic, partition) if by_shard else starts_of(topic, partition)
+    groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges)) if len(times) else np.zeros(0, dtype=np.int64)
+    places = [(topics[topic[at]], int(partition[at])) for at in edges[:-1]] if len(times) else []
+    floor = np.array([before.get(place, -1) for place in places], dtype=np.int64)
+    reached = running_max(groups, np.maximum(times, floor[groups])) if len(times) else times
+    after: Times = {}
+    for place, end in zip(places, edges[1:], strict=True):
+        after[place] = max(after.get(place, -1), int(reached[end - 1]))
+    return table, reached, after
+
+
+def raw_batches(
+    table: pa.Table,
+    reached: Any,
+    topics: Sequence[str],
+    source_of: dict[str, str],
+    carried: Callable[[str, int], int] | None,
+) -> Iterator[Batch]:
+    """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
+
+    ``carried(source, partition)``: the time that the source's stage had seen of the partition before the epoch; None where a shard
+    sees every record itself, so that its clocks need no floor.
+    """
+    topic, partition = number_topics(table["topic"], topics), numbers(table["partition"]).astype(np.int64)
+    shard = numbers(table["shard"]).astype(np.int64)
+    order = np.lexsort((numbers(table["offset"]), partition, topic, reached, shard))
+    table, reached = table.take(pa.array(order)), reached[order]
+    topic, shard = topic[order], shard[order]
+    nodes = [source_of[name] for name in topics]
+    known = sorted(set(nodes))
+    source = np.array([known.index(node) for node in nodes], dtype=np.int64)[topic] if len(topic) else topic
+    columns = {name: table[name].to_pylist() for name in ("topic", "partition", "offset", "key", "value", "timestamp")}
+    headers = raw_headers(table["headers"])
+    reached_list = reached.tolist()
+    edges = starts_of(shard, source)
+    for begin, end in pairwise(edges):
+        node = known[int(source[begin])]
+        part = slice(begin, end)
+        floors: Iterable[int] = repeat(-1)
+        if carried is not None:
+            least = {p: carried(node, p) for p in set(columns["partition"][part])}
+            floors = [max(r, least[p]) for r, p in zip(reached_list[part], columns["partition"][part], strict=True)]
+        origins = list(
+            map(
+                _new_origin,
+                zip(
+                    columns["topic"][part],
+                    columns["partition"][part],
+                    columns["offset"][part],
+                    columns["timestamp"][part],
+                    columns["key"][part],
+                    columns["value"][part],
+                    headers[part],
+                    columns["partition"][part],
+                    floors,
+                    reached_list[part],
+                    repeat(()),
+                ),
+            )
+        )
+        yield Batch(
+            int(shard[begin]),
+            node,
+            columns["key"][part],
+            columns["value"][part],
+            columns["timestamp"][part],
+            headers[part],
+            origins,
+        )
+
+
+def raw_headers(column: Any) -> list[Headers]:
+    """Return the headers of raw rows as tuples."""
+    if column.null_count == len(column):
+        return [()] * len(column)
+    return [tuple((h["key"], h["value"]) for h in row) if row else () for row in column.to_pylist()]
+
+
+def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch]:
+    """Return re-keyed records as batches in the order of a lane, shard by shard."""
+    if not len(table):
+        return
+    order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("place", "ascending")])
+    table = table.take(order)
+    shards, names = table["partition"].to_pylist(), table["name"].to_pylist()
+    keys, values = table["key"].to_pylist(), table["value"].to_pylist()
+    timestamps = table["timestamp"].to_pylist()
+    packed = table["headers"]
+    headers: list[Headers]
+    headers = [()] * len(table) if packed.null_count == len(packed) else [unpack_headers(h) for h in packed.to_pylist()]
+    origins = [unpack_place(place, topics) for place in table["place"].to_pylist()]
+    at = 0
+    for (shard, source), rows in groupby(zip(shards, names, strict=True), key=itemgetter(0, 1)):
+        end = at + sum(1 for _ in rows)
+        part = slice(at, end)
+        yield Batch(shard, source, keys[part], values[part], timestamps[part], headers[part], origins[part])
+        at = end

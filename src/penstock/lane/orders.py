@@ -1,0 +1,129 @@
+"""What the driver tells the lanes: a `Stage`, once, and `Orders`, for every epoch. Plain data, picklable.
+
+Stage     the plan and all that stays while the application runs; broadcast once
+Orders    the epoch: its number, where every shard stands, times reached, snapshots; small
+Report    what a lane tells the driver in return, as a NOTE row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from penstock.log.base import Offsets
+from penstock.plan.plan import Plan, Step
+from penstock.topology.node import SourceNode
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The compiled application as every lane has it."""
+
+    plan: Plan
+    application_id: str
+    config: Mapping[str, Any]
+    shards: int
+    lanes: int
+    state_dir: str
+    bootstrap_servers: str
+    kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def sources(self) -> dict[str, SourceNode]:
+        """The source nodes by name."""
+        return {name: node for name, node in self.plan.topology.nodes.items() if isinstance(node, SourceNode)}
+
+    @cached_property
+    def stage_of(self) -> dict[str, int]:
+        """The sub-topology of every source: sources of one share their clocks."""
+        return {
+            name: sub.id for sub in self.plan.topology.subtopologies() for name in sub.nodes if name in self.sources
+        }
+
+    @cached_property
+    def keeps_raw(self) -> bool:
+        """Whether a dead letter may need the bytes of a source record."""
+        policies = ("on_deserialization_error", "on_processing_error", "on_production_error")
+        return any(self.config[policy] not in ("fail", "skip") for policy in policies)
+
+    def step(self, level: int) -> Step:
+        """Return the step of a level."""
+        return next(step for step in self.plan.steps if step.level == level)
+
+
+class ShardOrder(msgspec.Struct, frozen=True, array_like=True):
+    """Where a shard stands at the last barrier.
+
+    ``version`` names the last committed epoch that wrote to it ("" before the first), ``before`` the one before that;
+    ``pending`` the files, in order, that lead from ``before`` to ``version`` where they are at hand.
+    """
+
+    version: str = ""
+    before: str = ""
+    pending: tuple[str, ...] = ()
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """One epoch. Offsets are those of the last barrier unless said otherwise."""
+
+    epoch: int
+    #: names this run of the epoch; a second run of the same epoch has another token
+    token: str
+    #: names the life of the application: local state of another life is thrown away
+    incarnation: str
+    shards: tuple[ShardOrder, ...]
+    #: store → end offset of its changelog, by shard
+    changelogs: dict[str, list[int]]
+    #: next offsets of the source partitions: what stores without a changelog of their own are restored from
+    positions: list[tuple[str, int, int]]
+    #: names of all source topics, sorted: the numbers of places
+    topics: tuple[str, ...]
+    #: topic → source node
+    source_of: dict[str, str]
+    #: greatest time read of each (topic, partition)
+    reached: list[tuple[str, int, int]]
+    #: topic → number of partitions, of the topics that are written to
+    partitions: dict[str, int]
+    #: level → shard → Task.snapshot()
+    snapshots: dict[int, dict[int, Any]]
+    #: where the topics of global tables end, for this epoch
+    global_ends: list[tuple[str, int, int]]
+    #: most changelog rows of a shard that one restore job reads; 0: no limit
+    restore_limit: int = 0
+
+
+class Report(msgspec.Struct):
+    """What a task of a step did."""
+
+    level: int
+    task: int
+    records: int = 0
+    #: shard → file of its pending writes
+    pending: dict[int, str] = {}
+    snapshots: dict[int, Any] = {}
+    reached: list[tuple[str, int, int]] = []
+    dropped: list[tuple[str, str, int]] = []
+    commit_requested: bool = False
+    #: changelog offsets that a restore has still to read
+    left: int = 0
+    #: where the time went, in microseconds
+    spent: dict[str, int] = {}
+
+
+encode_orders = msgspec.msgpack.Encoder().encode
+decode_orders = msgspec.msgpack.Decoder(Orders).decode
+encode_report = msgspec.msgpack.Encoder().encode
+decode_report = msgspec.msgpack.Decoder(Report).decode
+
+
+def offsets(rows: list[tuple[str, int, int]]) -> Offsets:
+    """Return (topic, partition, number) rows as a mapping.
+
+    >>> offsets([("t", 0, 7)])
+    {('t', 0): 7}
+    """
+    return {(topic, partition): number for topic, partition, number in rows}

@@ -1,0 +1,133 @@
+"""Rows at a source: their timestamps, their values, and what becomes of one that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from penstock.clock import Clock
+from penstock.errors import DeserializationError
+from penstock.lane.failure import decide
+from penstock.lane.inbox import JUDGE, Batch, Times, numbers, raw_headers
+from penstock.lane.source import Raw, SourceReader
+from penstock.lane.task import Task
+from penstock.record import Headers, Origin
+from penstock.serde import Serde
+from penstock.topology.node import SourceNode
+
+#: (key, value, timestamp, headers, origin)
+Record: TypeAlias = tuple[Any, Any, int, Headers, Origin]
+
+
+class Sources:
+    """The sources of a step, open."""
+
+    def __init__(self, nodes: Mapping[str, SourceNode], clock: Clock, config: Mapping[str, Any]) -> None:
+        self._config = config
+        self.readers = {name: SourceReader(node, clock) for name, node in nodes.items()}
+        self.extracting = {name for name, node in nodes.items() if node.timestamp is not None}
+
+    def extract_times(self, table: pa.Table, source_of: Mapping[str, str], before: Times) -> pa.Table:
+        """Put the extracted timestamps in the place of Kafka's, in the order of the rows; a row to be judged is marked."""
+        topics = [t for t in table["topic"].unique().to_pylist() if source_of[t] in self.extracting]
+        if not topics:
+            return table
+        times, reached = numbers(table["timestamp"]).copy(), numbers(table["reached"]).copy()
+        latest = dict(before)
+        names, partitions = table["topic"].to_pylist(), table["partition"].to_pylist()
+        offsets, keys, values = (table[name].to_pylist() for name in ("offset", "key", "value"))
+        headers = raw_headers(table["headers"])
+        chosen = set(topics)
+        order = sorted(
+            (i for i, name in enumerate(names) if name in chosen), key=lambda i: (names[i], partitions[i], offsets[i])
+        )
+        for i in order:
+            raw = Raw(names[i], partitions[i], offsets[i], keys[i], values[i], int(times[i]), headers[i])
+            place = (raw.topic, raw.partition)
+            try:
+                time = self.readers[source_of[raw.topic]].read(raw, latest.get(place, -1))[2]
+            except DeserializationError:
+                time = -1
+            if time < 0:
+                reached[i] = JUDGE
+            else:
+                times[i] = time
+                latest[place] = max(latest.get(place, -1), time)
+        return replace_column(replace_column(table, "timestamp", times), "reached", reached)
+
+    def records(self, batch: Batch, task: Task) -> Iterable[Record]:
+        """Return the decoded records of a batch; those that cannot be read go to the policy."""
+        node = self.readers[batch.source].source
+        keys = decode_all(node.key, batch.keys)
+        values = decode_all(node.value, batch.values) if keys is not None else None
+        if keys is None or values is None or (not node.internal and min(batch.timestamps, default=0) < 0):
+            return self._one_by_one(batch, task)
+        return zip(keys, values, batch.timestamps, batch.headers, batch.origins, strict=True)
+
+    def judge(self, table: pa.Table, source_of: Mapping[str, str], task: Task) -> None:
+        """Ask the policy about raw rows whose time could not be had."""
+        columns = [table[n].to_pylist() for n in ("topic", "partition", "offset", "key", "value", "timestamp")]
+        for row in zip(*columns, raw_headers(table["headers"]), strict=True):
+            raw = Raw(*row)
+            source = source_of[raw.topic]
+            try:
+                time = self.readers[source].read(raw, -1)[2]
+            except DeserializationError as error:
+                self.refuse(source, raw, error, task)
+            else:
+                task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
+
+    def _one_by_one(self, batch: Batch, task: Task) -> Iterable[Record]:
+        node = self.readers[batch.source].source
+        for key, value, timestamp, headers, origin in zip(
+            batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins, strict=True
+        ):
+            raw = Raw(
+                origin.topic or "", origin.partition, origin.offset, key, value, timestamp, headers,
+                origin if node.internal or origin.sub else None,
+            )  # fmt: skip
+            read = self._decoded(batch.source, raw, task)
+            if read is not None:
+                yield *read, timestamp, headers, origin
+
+    def _decoded(self, source: str, raw: Raw, task: Task) -> tuple[Any, Any] | None:
+        reader = self.readers[source]
+        try:
+            if raw.timestamp < 0 and source not in self.extracting:
+                reader.read(raw, -1)  # raises: the record has no time
+            return reader.decode(raw)
+        except DeserializationError as error:
+            self.refuse(source, raw, error, task)
+            return None
+
+    def refuse(self, source: str, raw: Raw, error: DeserializationError, task: Task) -> None:
+        """Ask the policy about a record that cannot be read; raises if it says fail."""
+        answer = decide(self._config["on_deserialization_error"], error, raw)
+        if answer == "fail":
+            raise error
+        task.drop_at(source, "deserialization_error")
+        if answer == "dead_letter":
+            task.origin = raw.coordinates()
+            task.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
+
+
+def decode_all(serde: Serde[Any], column: Sequence[bytes | None]) -> list[Any] | None:
+    """Return a decoded column, or None if a value of it is refused: then each is asked for by itself.
+
+    >>> from penstock.serde import Serdes
+    >>> decode_all(Serdes.string, [b"a", None]), decode_all(Serdes.int64, [b"a"])
+    (['a', None], None)
+    """
+    decode = serde.deserialize
+    try:
+        return [None if data is None else decode(data) for data in column]
+    except Exception:  # whatever the serde raises: the policy is asked row by row
+        return None
+
+
+def replace_column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    """Return the table with another column of numbers."""
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))

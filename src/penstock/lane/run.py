@@ -1,0 +1,355 @@
+"""A step of an epoch in one task: rows in, in Arrow; nodes run, shard by shard; rows out, in Arrow.
+
+    take in      own records apart from rows for later steps and rows already final, which pass
+    order        by time, topic, partition, offset, and the position among siblings
+    decode       by column
+    run          wall-clock punctuators that are due, the records, the caches
+    seal         pending writes to a file of the shard, changelog rows to the driver
+    report       snapshots, drops, times reached
+
+An exception does not leave the task as one: it goes to the driver as a FAILURE row, whole, and the epoch is not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.clock import SystemClock, stopwatch_us
+from penstock.lane import inbox
+from penstock.lane.envelope import (
+    CHANGELOG,
+    FAILURE,
+    NOTE,
+    PENDING,
+    RECORD,
+    SINK,
+    batch_of,
+    check,
+    order_of,
+    pack_headers,
+    pack_place,
+)
+from penstock.lane.failure import pack_failure
+from penstock.lane.inbox import JUDGE, Batch
+from penstock.lane.orders import Orders, Report, encode_report, offsets
+from penstock.lane.reading import Sources, replace_column
+from penstock.lane.sink import Row
+from penstock.lane.task import Task
+from penstock.lane.worker import Worker
+from penstock.processor.punctuation import PunctuationType
+from penstock.state import pending
+from penstock.state.base import Sealed, ShardState
+from penstock.state.memory import MemoryState
+from penstock.state.overlay import OverlayState
+from penstock.state.shards import lane_of, shard_of
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Run one step in one task; a failure is a row, too."""
+    try:
+        yield from StepRun(worker, orders, level, task).run(batches)
+    except Exception as error:
+        yield batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+
+
+def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Fill in, where the records are read, the timestamp of each and the time that its partition had reached."""
+    sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
+    before = offsets(orders.reached)
+    for batch in batches:
+        table = sources.extract_times(pa.Table.from_batches([batch]), orders.source_of, before)
+        marked = inbox.numbers(table["reached"]) == JUDGE
+        times = inbox.numbers(table["timestamp"])
+        if marked.any():
+            times = np.where(marked, -1, times)
+        table, reached, after = inbox.reach(
+            replace_column(table, "timestamp", times), orders.topics, before, by_shard=False
+        )
+        before.update(after)
+        if marked.any():
+            reached = np.where(inbox.numbers(table["reached"]) == JUDGE, JUDGE, reached)
+        yield from replace_column(table, "reached", reached).combine_chunks().to_batches()
+
+
+def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.RecordBatch]:
+    """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the orders allow; report what is left."""
+    report = Report(0, lane)
+    try:
+        for shard in range(lane, worker.stage.shards, worker.stage.lanes):
+            done, left = worker.shards.approach(shard, orders)
+            report.records += done
+            report.left += left
+        worker.global_stores(orders)
+        yield batch_of(NOTE, order_of(0, lane, 1), [[""], [lane], [None], [encode_report(report)], [0]])
+    except Exception as error:
+        yield batch_of(FAILURE, order_of(0, lane, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+
+
+class StepRun:
+    """One step in one task. ``task`` is the lane, or where there was no exchange the number of the reading task."""
+
+    def __init__(self, worker: Worker, orders: Orders, level: int, task: int) -> None:
+        self._worker = worker
+        self._stage = worker.stage
+        self._orders = orders
+        self._level = level
+        self._number = task
+        self._step = worker.stage.step(level)
+        self._sources = worker.sources
+        self._tasks: dict[int, Task] = {}
+        self._states: dict[int, ShardState] = {}
+        self._handed: dict[int, dict[str, Sealed]] = {}
+        self._report = Report(level, task)
+        self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
+        self._emitted = 0
+        self._globals = worker.global_stores(orders)
+        self._since = stopwatch_us()
+
+    def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield everything that leaves the step."""
+        incoming = pa.Table.from_batches(list(batches)) if (batches := list(batches)) else None
+        self._spent("read")
+        if incoming is None:
+            work: Iterable[Batch] = ()
+        elif self._level == 0:
+            work = yield from self._raw(incoming)
+        else:
+            work = yield from self._rekeyed(incoming)
+        self._spent("order")
+        if self._step.scheduling:
+            for shard in self._own_shards():
+                self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
+        for batch in work:
+            self._report.records += len(batch.keys)
+            task = self._task(batch.shard)
+            task.process_all(batch.source, self._sources.records(batch, task))
+        self._spent("operators")
+        for shard, task in sorted(self._tasks.items()):
+            task.flush()
+            yield from self._outgoing(shard, task)
+        yield self._note()
+
+    # ---- coming in
+
+    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
+        """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
+        orders, stage = self._orders, self._stage
+        if not (self._step.timed and self._step.exchange and stage.shards > 1):  # nobody has told the times yet
+            table = self._sources.extract_times(table, orders.source_of, offsets(orders.reached))
+            judged = table.filter(pc.equal(table["reached"], JUDGE))
+            table = table.filter(pc.not_equal(table["reached"], JUDGE))
+            table, reached, after = inbox.reach(
+                table, orders.topics, offsets(orders.reached), by_shard=self._step.exchange
+            )
+        else:
+            judged = table.filter(pc.equal(table["reached"], JUDGE))
+            table = table.filter(pc.not_equal(table["reached"], JUDGE))
+            reached = inbox.numbers(table["reached"])
+            after = _greatest(table, reached)
+        self._report.reached = [(topic, partition, time) for (topic, partition), time in after.items()]
+        if len(judged):
+            self._sources.judge(judged, orders.source_of, self._task(self._first_shard()))
+        if not self._step.exchange:  # no state: one task runs them all
+            table = replace_column(table, "shard", np.zeros(len(table), dtype=np.int32))
+        work = []
+        for batch in inbox.raw_batches(
+            table, reached, orders.topics, orders.source_of, self._carried() if stage.shards > 1 else None
+        ):
+            if batch.source in self._step.sources:
+                work.append(batch)
+            else:
+                yield self._pass_on(batch)
+        return work
+
+    def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
+        """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
+        check(table)
+        kind = table["kind"]
+        mine = pc.is_in(table["name"], value_set=pa.array(self._step.sources, pa.string()))
+        own = pc.and_(pc.equal(kind, RECORD), mine)
+        handed = pc.and_(
+            pc.equal(kind, PENDING), pc.is_in(table["name"], value_set=pa.array(self._step.stores, pa.string()))
+        )
+        for row in table.filter(handed).select(["name", "partition", "value"]).to_pylist():
+            for store, sealed in pending.unpack(row["value"]).items():
+                _join(self._handed.setdefault(row["partition"], {}), store, sealed)
+        last = self._level == self._stage.plan.steps[-1].level
+        rides = pc.invert(pc.or_(own, handed)) if last else pc.invert(own)
+        riding = table.filter(rides)
+        if len(riding):
+            yield from riding.combine_chunks().to_batches()
+        return list(inbox.envelope_batches(table.filter(own), self._orders.topics))
+
+    def _pass_on(self, batch: Batch) -> pa.RecordBatch:
+        """Return raw rows of a source of a later step as records for it."""
+        shards, one = self._stage.shards, batch.source in self._stage.plan.one_shard
+        goes = [
+            0 if one else shard_of(key, shards, o.partition) for key, o in zip(batch.keys, batch.origins, strict=True)
+        ]
+        raw = self._stage.keeps_raw
+        places = [pack_place(o, (), self._topic_number[str(o.topic)], raw) for o in batch.origins]
+        columns: list[Any] = [[batch.source] * len(goes), goes, batch.keys, batch.values, batch.timestamps]
+        headers = [pack_headers(h) for h in batch.headers]
+        return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
+
+    def _carried(self) -> Callable[[str, int], int]:
+        """Return how far the clocks of a source's stage had come, by partition, before the epoch."""
+        stage_of = self._stage.stage_of
+        floors: dict[tuple[int, int], int] = {}
+        for topic, partition, time in self._orders.reached:
+            if topic in self._orders.source_of:
+                place = (stage_of[self._orders.source_of[topic]], partition)
+                floors[place] = max(floors.get(place, -1), time)
+        return lambda source, partition: floors.get((stage_of[source], partition), -1)
+
+    # ---- running
+
+    def _own_shards(self) -> list[int]:
+        return [s for s in range(self._stage.shards) if lane_of(s, self._stage.lanes) == self._number]
+
+    def _first_shard(self) -> int:
+        return self._number if self._step.exchange and self._number < self._stage.shards else 0
+
+    def _task(self, shard: int) -> Task:
+        task = self._tasks.get(shard)
+        if task is None:
+            task = self._tasks[shard] = self._open(shard)
+        return task
+
+    def _open(self, shard: int) -> Task:
+        stage, orders = self._stage, self._orders
+        state: ShardState = MemoryState()
+        if self._step.stores:
+            state = self._states[shard] = self._worker.shards.open(shard, orders)
+            self._worker.shards.clear_pending(shard, orders.token)
+            if shard in self._handed:
+                state = OverlayState(state, self._handed[shard])
+        task = Task(
+            stage.plan.topology,
+            shard,
+            state,
+            application_id=stage.application_id,
+            config=stage.config,
+            clock=SystemClock(),
+            nodes=self._step.nodes,
+            global_stores=self._globals,
+            views=lambda name: self._worker.view(name, orders),
+            partitions=self._partitions,
+        )
+        snapshot = orders.snapshots.get(self._level, {}).get(shard)
+        if snapshot is not None:
+            task.resume(snapshot)
+        return task
+
+    def _partitions(self, topic: str) -> int:
+        internal = self._stage.plan.topology.internal_topics.get(topic)
+        if internal is not None:
+            return internal.partitions or self._stage.shards
+        return self._worker.partitions(topic, self._orders.partitions)
+
+    # ---- going out
+
+    def _outgoing(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
+        rows = task.outputs
+        self._spent("operators")
+        records = [(index, row) for index, row in enumerate(rows) if row.internal]
+        if records:
+            yield self._records(records)
+            rows = [row for row in rows if not row.internal]
+        if rows:
+            yield self._sinks(rows)
+        self._spent("encode")
+        if self._step.stores:
+            yield from self._writes(shard, task)
+        for (node, reason), count in task.dropped.items():
+            self._report.dropped.append((node, reason, count))
+        self._report.commit_requested |= task.commit_requested
+        if self._step.exchange:
+            self._report.snapshots[shard] = task.snapshot()
+        task.close()
+        if shard in self._states:
+            self._states[shard].release()
+        self._spent("seal")
+
+    def _records(self, records: list[tuple[int, Row]]) -> pa.RecordBatch:
+        plan, shards, raw = self._stage.plan, self._stage.shards, self._stage.keeps_raw
+        sources = {topic: plan.source_of(topic) for topic in {row.topic for _, row in records}}
+        names = [sources[row.topic] for _, row in records]
+        goes = [
+            0 if name in plan.one_shard else shard_of(row.key, shards, max(row.origin.partition_index, 0))
+            for name, (_, row) in zip(names, records, strict=True)
+        ]
+        number = self._topic_number
+        places = [
+            pack_place(row.origin, (*row.origin.sub, index), number.get(row.origin.topic or "", 0), raw)
+            for index, row in records
+        ]
+        columns: list[Any] = [names, goes, [r.key for _, r in records], [r.value for _, r in records]]
+        times, headers = [r.timestamp for _, r in records], [pack_headers(r.headers) for _, r in records]
+        return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, times, headers, places])
+
+    def _sinks(self, rows: list[Row]) -> pa.RecordBatch:
+        topics, partitions, keys, values, times, headers, _, _ = zip(*rows, strict=True)
+        places = [-1 if partition is None else partition for partition in partitions]
+        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(rows)
+        return batch_of(SINK, self._order(len(rows)), [topics, places, keys, values, times, packed])
+
+    def _writes(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
+        """Keep the epoch's writes of a shard beside its state, and send its changelog rows."""
+        sealed = {name: writes for name, writes in task.seal().items() if writes}
+        if not sealed:
+            return
+        data = pending.pack(sealed)
+        name = pending.file_name(self._orders.token, self._level, self._worker.unique())
+        self._worker.shards.keep_pending(shard, name, data)
+        self._report.pending[shard] = name
+        later = {store: sealed[store] for store in self._step.read_later if store in sealed}
+        if later:
+            columns: list[Any] = [[next(iter(later))], [shard], [None], [pending.pack(later)], [0]]
+            yield batch_of(PENDING, pa.array([shard], pa.int64()), columns)
+        specs = self._stage.plan.topology.stores
+        for store, writes in sealed.items():
+            if writes.changelog and specs[store].logged and specs[store].source_topic is None:
+                yield self._changelog(store, shard, writes)
+
+    def _changelog(self, store: str, shard: int, writes: Sealed) -> pa.RecordBatch:
+        keys, values, times, headers = zip(*writes.changelog, strict=True)
+        count = len(keys)
+        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * count
+        return batch_of(CHANGELOG, self._order(count), [[store] * count, [shard] * count, keys, values, times, packed])
+
+    def _note(self) -> pa.RecordBatch:
+        data = encode_report(self._report)
+        return batch_of(NOTE, self._order(1), [[""], [self._number], [None], [data], [0]])
+
+    def _order(self, count: int) -> pa.Array:
+        """Return the place in the epoch of the next rows: level, task, position."""
+        before, self._emitted = self._emitted, self._emitted + count
+        return pc.add(order_of(self._level, self._number, count), pa.scalar(before, pa.int64()))
+
+    def _spent(self, on: str) -> None:
+        now = stopwatch_us()
+        self._report.spent[on] = self._report.spent.get(on, 0) + now - self._since
+        self._since = now
+
+
+def _greatest(table: pa.Table, reached: Any) -> dict[tuple[str, int], int]:
+    times = pa.table({"topic": table["topic"], "partition": table["partition"], "reached": pa.array(reached)})
+    rows = times.group_by(["topic", "partition"]).aggregate([("reached", "max")]).to_pylist()
+    return {(row["topic"], row["partition"]): row["reached_max"] for row in rows}
+
+
+def _join(handed: dict[str, Sealed], store: str, sealed: Sealed) -> None:
+    """Put a later step's writes of a store above those of an earlier one."""
+    known = handed.setdefault(store, Sealed())
+    known.drops += sealed.drops
+    known.writes += sealed.writes
+    for part, rows in sealed.side.items():
+        known.side.setdefault(part, []).extend(rows)

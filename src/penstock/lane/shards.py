@@ -1,0 +1,265 @@
+"""The shards of one executor: each is brought to the last barrier before anything reads it.
+
+A shard's folder holds its LMDB environment, its *standing* (whose life, which version, up to which changelog offsets) and the pending
+files of its last epoch. Three ways to the version that the driver names::
+
+    it is there already          nothing to do
+    it is one version behind     and the pending files are here: apply them            (the usual way)
+    anything else                read what is missing from the changelog               (restart, another executor)
+
+Invariant: rows and standing change in one LMDB transaction, under a lock of the shard, so any process of this machine may do it and
+a crash leaves the shard at some standing that is true.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
+from penstock.log.base import LogRecord, Reader
+from penstock.log.kafka import KafkaLog
+from penstock.log.topics import changelog_name
+from penstock.state import pending
+from penstock.state.lmdb_store import LmdbState
+from penstock.state.restore import restore
+from penstock.state.shards import shard_of
+from penstock.state.spec import StoreSpec
+
+#: the map of a shard that holds its standing
+STANDING = "penstock/standing"
+#: changelog rows brought in at a time
+CHUNK = 100_000
+
+
+class Standing(msgspec.Struct):
+    """Where a shard's local copy stands. ``version`` None: in the middle of a restore.
+
+    ``read``: store → next offset of its changelog partition, or, where a source topic serves as one, [partition, offset]….
+    """
+
+    incarnation: str = ""
+    version: str | None = ""
+    read: dict[str, list[tuple[int, int]]] = {}
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Standing).decode
+
+
+class Shards:
+    """The shards below one state folder. ``stage`` says which stores there are and how the changelogs are reached."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.folder = Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
+        topology = stage.plan.topology
+        self._specs = {store: topology.stores[store] for step in stage.plan.steps for store in step.stores}
+        self._log: KafkaLog | None = None
+        self._reader: Reader | None = None
+        self._current: dict[
+            int, tuple[str, str]
+        ] = {}  # shard → (incarnation, version) that this process has seen it at
+        self.restored = 0
+
+    def path(self, shard: int) -> Path:
+        """Return the folder of a shard."""
+        return self.folder / f"shard-{shard}"
+
+    def open(self, shard: int, orders: Orders) -> LmdbState:
+        """Return the state of a shard at the last barrier."""
+        order = orders.shards[shard]
+        if self._current.get(shard) != (orders.incarnation, order.version):
+            with self._locked(shard):
+                state = LmdbState.at(self.path(shard))
+                state.release()
+                self._bring_up(shard, order, orders, state)
+                whole = _standing(LmdbState.at(self.path(shard))).version == order.version
+            if whole:
+                self._current[shard] = (orders.incarnation, order.version)
+        state = LmdbState.at(self.path(shard))
+        state.release()
+        return state
+
+    def approach(self, shard: int, orders: Orders) -> tuple[int, int]:
+        """Bring a shard to the last barrier, or nearer by so many rows as the orders allow; return rows read, offsets left."""
+        before = self.restored
+        self.open(shard, orders)
+        standing = self.standing(shard)
+        left = 0
+        if standing.version is None:
+            read = {name: dict(places) for name, places in standing.read.items()}
+            for name, places in self._ends(shard, orders).items():
+                left += sum(max(0, end - read.get(name, {}).get(partition, 0)) for partition, end in places)
+        return self.restored - before, left
+
+    def standing(self, shard: int) -> Standing:
+        """Return where the local copy of a shard stands."""
+        return _standing(LmdbState.at(self.path(shard)))
+
+    def keep_pending(self, shard: int, name: str, data: bytes) -> None:
+        """Keep the writes of an epoch that is not committed yet; those of earlier epochs are in the state and go."""
+        folder = self.path(shard)
+        pending.write(folder, name, data)
+
+    def clear_pending(self, shard: int, token: str) -> None:
+        """Delete the pending files of all runs but one: the shard has been brought up, so they are of no use."""
+        pending.clear(self.path(shard), keep=token)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._log is not None:
+            self._log.close()
+            self._log = self._reader = None
+
+    # ---- to the last barrier
+
+    def _bring_up(self, shard: int, order: ShardOrder, orders: Orders, state: LmdbState) -> None:
+        standing = _standing(state)
+        if standing.incarnation != orders.incarnation:
+            if standing.incarnation:
+                state.destroy()
+                state = LmdbState.at(self.path(shard))
+            standing = Standing(orders.incarnation)
+        if standing.version == order.version:
+            return
+        if standing.version == order.before and self._apply_pending(state, standing, shard, order, orders):
+            return
+        if self._ahead(standing, shard, orders):
+            state.destroy()
+            state = LmdbState.at(self.path(shard))
+            standing = Standing(orders.incarnation)
+        self._restore(state, standing, shard, order, orders)
+
+    def _apply_pending(
+        self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders
+    ) -> bool:
+        """Apply the files that lead to the version; False if one is not here."""
+        try:
+            files = [(self.path(shard) / name).read_bytes() for name in order.pending]
+        except FileNotFoundError:
+            return False
+        if not files:
+            return False
+        with state.batch():
+            for data in files:
+                pending.apply(state, data)
+            self._stand(state, standing, order.version, self._ends(shard, orders))
+        return True
+
+    def _ahead(self, standing: Standing, shard: int, orders: Orders) -> bool:
+        """Whether the copy has read more than there is: its topics were made anew."""
+        ends = self._ends(shard, orders)
+        return any(
+            offset > dict(ends.get(store, ())).get(partition, 0)
+            for store, read in standing.read.items()
+            for partition, offset in read
+        )
+
+    def _restore(self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders) -> None:
+        """Read what is missing. A store without a changelog keeps what it has only if nothing is missing: it begins anew."""
+        for name, spec in self._specs.items():
+            if not spec.logged:
+                for part in [n for n in state.names() if n == name or n.startswith(f"{name}/")]:
+                    state.drop(part)
+        ends = self._ends(shard, orders)
+        budget = self.restored + orders.restore_limit if orders.restore_limit else None
+        for name, places in ends.items():
+            read = dict(standing.read.get(name, ()))
+            for partition, end in places:
+                self._restore_partition(state, standing, shard, name, partition, read.get(partition, 0), end, budget)
+                if budget is not None and self.restored >= budget:
+                    return
+        with state.batch():
+            self._stand(state, standing, order.version, ends)
+
+    def _restore_partition(
+        self,
+        state: LmdbState,
+        standing: Standing,
+        shard: int,
+        name: str,
+        partition: int,
+        start: int,
+        end: int,
+        budget: int | None,
+    ) -> None:
+        spec = self._specs[name]
+        records = iter(self._records(spec, shard, partition, start, end))
+        while (budget is None or self.restored < budget) and (chunk := list(islice(records, CHUNK))):
+            rows = [(record.key, record.value, record.timestamp) for record in chunk if record.key is not None]
+            read = dict(standing.read.get(name, ()))
+            read[partition] = chunk[-1].offset + 1
+            standing.read = {**standing.read, name: sorted(read.items())}
+            with state.batch():
+                restore(spec, state, rows)
+                self._stand(state, standing, None, standing.read)
+            self.restored += len(chunk)
+
+    def _records(self, spec: StoreSpec, shard: int, partition: int, start: int, end: int) -> Iterable[LogRecord]:
+        if start >= end:
+            return ()
+        topic = spec.source_topic or changelog_name(self.stage.application_id, spec.name)
+        records = self.records(topic, partition, start, end)
+        if spec.source_topic is None:
+            return records
+        shards = self.stage.shards
+        return (record for record in records if shard_of(record.key, shards, partition) == shard)
+
+    def _ends(self, shard: int, orders: Orders) -> dict[str, list[tuple[int, int]]]:
+        """Return up to where each logged store's log is part of the last barrier."""
+        positions = offsets(orders.positions)
+        ends: dict[str, list[tuple[int, int]]] = {}
+        for name, spec in self._specs.items():
+            if spec.source_topic is not None:
+                ends[name] = sorted((p, end) for (topic, p), end in positions.items() if topic == spec.source_topic)
+            elif spec.logged and name in orders.changelogs:
+                ends[name] = [(shard, orders.changelogs[name][shard])]
+        return ends
+
+    def _stand(
+        self, state: LmdbState, standing: Standing, version: str | None, read: dict[str, list[tuple[int, int]]]
+    ) -> None:
+        standing.version = version
+        standing.read = read
+        state.map(STANDING).write([(b"standing", _encode(standing))])
+
+    # ---- the log
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
+        """Return the committed records of a range, from where the partition begins at the earliest."""
+        if self._reader is None:
+            self._reader = self.log.reader()
+        earliest = self.log.admin.earliest_offsets([(topic, partition)])[topic, partition]
+        return self._reader.read(topic, partition, max(start, earliest), end)
+
+    @property
+    def log(self) -> KafkaLog:
+        """The cluster, for what is missing here."""
+        if self._log is None:
+            self._log = KafkaLog(self.stage.bootstrap_servers, self.stage.kafka)
+        return self._log
+
+    @contextmanager
+    def _locked(self, shard: int) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"shard-{shard}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _standing(state: LmdbState) -> Standing:
+    raw = state.map(STANDING).get(b"standing")
+    return Standing() if raw is None else _decode(raw)
+
+
+def remove_state(folder: Path) -> None:
+    """Delete the local state of an application, whole."""
+    shutil.rmtree(folder, ignore_errors=True)

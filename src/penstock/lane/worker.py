@@ -1,0 +1,87 @@
+"""What a Python worker keeps from epoch to epoch: the stage, the shards it has open, the global tables.
+
+Spark starts a worker once and gives it tasks of any lane; everything here is found again by the stage's identity. Nothing here is
+trusted to be current: each epoch's orders say where a shard must stand.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from penstock.clock import SystemClock
+from penstock.errors import StoreError, nearest
+from penstock.lane.global_tables import GlobalEnvironment
+from penstock.lane.orders import Orders, Stage
+from penstock.lane.reading import Sources
+from penstock.lane.shards import Shards
+from penstock.state.merged import merged_view
+from penstock.state.open import Standalone, open_store
+
+_workers: dict[str, Worker] = {}
+
+
+class Worker:
+    """One process of an executor, as the steps see it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.shards = Shards(stage)
+        self.sources = Sources(stage.sources, SystemClock(), stage.config)
+        self._globals = GlobalEnvironment(stage, self.shards, SystemClock())
+        self._numbers = count()
+        self._known_partitions: dict[str, int] = {}
+        self._views: tuple[str, dict[str, Any]] = ("", {})
+
+    def unique(self) -> str:
+        """Return a name that no other task has."""
+        return f"{os.getpid()}.{next(self._numbers)}"
+
+    def global_stores(self, orders: Orders) -> Mapping[str, Any]:
+        """Return the global tables, at the offsets of the epoch."""
+        return self._globals.stores(orders)
+
+    def partitions(self, topic: str, known: Mapping[str, int]) -> int:
+        """Return the number of partitions of a topic that is written to; one whose name a record gave is asked for once."""
+        if topic in known:
+            return known[topic]
+        if topic not in self._known_partitions:
+            self._known_partitions[topic] = self.shards.log.admin.partitions([topic])[topic]
+        return self._known_partitions[topic]
+
+    def view(self, name: str, orders: Orders) -> Any:
+        """Return a read-only view of any store, over all shards, at the last barrier."""
+        token, views = self._views
+        if token != orders.token:
+            views = {}
+            self._views = (orders.token, views)
+        if name not in views:
+            views[name] = self._open_view(name, orders)
+        return views[name]
+
+    def _open_view(self, name: str, orders: Orders) -> Any:
+        topology = self.stage.plan.topology
+        if name in topology.global_stores:
+            return merged_view(topology.stores[name], [self.global_stores(orders)[name]])
+        if name not in topology.stores:
+            known = list(topology.stores)
+            raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
+        spec = topology.stores[name]
+        states = [self.shards.open(shard, orders) for shard in range(self.stage.shards)]
+        return merged_view(spec, [open_store(spec, state, Standalone()) for state in states])
+
+
+def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
+    """Return this process' worker for a stage; made from its bytes when it is first needed."""
+    if identity not in _workers:
+        paths, data = pickle.loads(payload())
+        sys.path += [path for path in paths if path not in sys.path]
+        _workers.clear()
+        _workers[identity] = Worker(pickle.loads(data))
+        gc.freeze()  # Spark collects garbage after every task: what lives as long as the process is not looked at
+    return _workers[identity]

@@ -1,0 +1,93 @@
+"""A shard's state with the pending writes of an earlier step of the same epoch on top: what a later step of it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from heapq import merge
+from operator import itemgetter
+
+from penstock.state.base import BytesStore, Sealed, ShardState
+
+
+class OverlayMap:
+    """One map: rows written above a base. A row of None is deleted."""
+
+    def __init__(self, base: BytesStore | None, rows: dict[bytes, bytes | None]) -> None:
+        self._base = base
+        self._rows = rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value or None."""
+        if key in self._rows:
+            return self._rows[key]
+        return None if self._base is None else self._base.get(key)
+
+    def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate lower <= key < upper in key order, or backwards."""
+        rows = self._rows
+        inside = [k for k in rows if (lower is None or k >= lower) and (upper is None or k < upper)]
+        above = [(key, value) for key in sorted(inside, reverse=reverse) if (value := rows[key]) is not None]
+        below = () if self._base is None else self._base.range(lower, upper, reverse)
+        kept = (row for row in below if row[0] not in rows)
+        return merge(above, kept, key=itemgetter(0), reverse=reverse)
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        return sum(1 for _ in self.range(None, None))
+
+    def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
+        """Refuse: an overlay is read; what is written waits for the barrier."""
+        raise NotImplementedError("an overlay is not written to")
+
+
+class OverlayState:
+    """The maps of a shard as an earlier step of the epoch left them. Writes and drops are refused: they wait for the barrier.
+
+    >>> from penstock.state.memory import MemoryState
+    >>> base = MemoryState()
+    >>> base.map("m").write([(b"a", b"1"), (b"b", b"2")])
+    >>> overlay = OverlayState(base, {"m": Sealed([(b"b", None), (b"c", b"3")])})
+    >>> list(overlay.map("m").range(None, None)), base.map("m").count()
+    ([(b'a', b'1'), (b'c', b'3')], 2)
+    """
+
+    def __init__(self, base: ShardState, pending: Mapping[str, Sealed]) -> None:
+        self._base = base
+        self._rows: dict[str, dict[bytes, bytes | None]] = {}
+        self._gone: set[str] = set()
+        for store, sealed in pending.items():
+            self._gone.update(sealed.drops)
+            for name, writes in ((store, sealed.writes), *sealed.side.items()):
+                self._rows.setdefault(name, {}).update(writes)
+        self._maps: dict[str, BytesStore] = {}
+
+    def map(self, name: str) -> BytesStore:
+        """Return the map of this name, with what is pending."""
+        if name not in self._maps:
+            base = None if name in self._gone else self._base.map(name)
+            rows = self._rows.get(name)
+            self._maps[name] = base if rows is None and base is not None else OverlayMap(base, rows or {})
+        return self._maps[name]
+
+    def names(self) -> list[str]:
+        """Return the names of all maps, sorted."""
+        return sorted((set(self._base.names()) - self._gone) | set(self._rows))
+
+    def drop(self, name: str) -> None:
+        """Refuse: an overlay is read."""
+        raise NotImplementedError("an overlay is not written to")
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Refuse: an overlay is read."""
+        raise NotImplementedError("an overlay is not written to")
+
+    def release(self) -> None:
+        """Let go of the base's read view."""
+        self._base.release()
+
+    def close(self) -> None:
+        """Do nothing: the base is closed by its owner."""
+
+    def destroy(self) -> None:
+        """Do nothing: the base is its owner's."""
