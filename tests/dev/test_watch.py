@@ -13,7 +13,8 @@ from penstock.dev import watch
 #: says that it is ready; says so when it is asked to end
 POLITE = 'trap "echo asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done'
 #: has a child in a process group of its own, as Spark's Python daemon is
-FAMILY = [sys.executable, "-c", "import os, time\nif not os.fork(): os.setpgid(0, 0)\nprint('ready', flush=True)\ntime.sleep(600)"]  # fmt: skip
+CHILD = "import os, time\nif not os.fork(): os.setpgid(0, 0)\nprint('ready', flush=True)\ntime.sleep(600)"
+FAMILY = [sys.executable, "-c", CHILD]
 
 LAUNCH = """
 import sys

@@ -34,6 +34,7 @@ __all__ = [
     "find_ivy",
     "find_java",
     "resolve",
+    "spark_home",
 ]
 
 Progress = Callable[[str], None]
@@ -52,11 +53,17 @@ class JarsNotFound(PenstockError):
     """The jars could not be resolved or downloaded."""
 
 
+def spark_home() -> Path:
+    """The folder of the installed PySpark: its scripts and jars are in it. PySpark itself is not imported."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JarsNotFound("PySpark was not found. Install it: pip install 'pyspark==4.2.0'")
+    return Path(spec.origin).parent
+
+
 def find_ivy() -> Path:
     """The Ivy jar inside the installed PySpark."""
-    spec = importlib.util.find_spec("pyspark")
-    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
-    found = sorted(folder.glob("ivy-*.jar")) if folder else []
+    found = sorted((spark_home() / "jars").glob("ivy-*.jar"))
     if not found:
         raise JarsNotFound("the Ivy resolver was not found inside PySpark. Reinstall it: pip install 'pyspark==4.2.0'")
     return found[-1]
