@@ -8,6 +8,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
+from penstock.testing.spark import spark_session  # noqa: F401 (a fixture: one Spark session for all tests of a process)
 
 settings.register_profile(
     "penstock",

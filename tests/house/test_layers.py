@@ -30,7 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     "engine": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev"},
     "app": GROUND | {"topology", "engine"},
     "dev": GROUND,
-    "testing": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev"},
+    "testing": GROUND
+    | {"serde", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev", "engine"},
     "cli": GROUND
     | {
         "serde",
@@ -54,7 +55,7 @@ FENCES = {
     "lmdb": {"state/lmdb_store.py"},
     "time": {"clock.py"},
     "confluent_kafka": {f"log/{name}.py" for name in ("admin", "failures", "producer", "reader")},
-    "pytest": {"testing/broker.py"},
+    "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", "engine/spark.py"},
     "starlette": set(),
 }

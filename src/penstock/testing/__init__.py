@@ -1,4 +1,4 @@
-"""Test a topology without a broker, Spark or a JVM: ``TopologyTestDriver``. Or against a real broker: ``kafka_broker``."""
+"""Test a topology without a broker, Spark or a JVM: ``TopologyTestDriver``. Or for real: ``kafka_broker``, ``spark_session``."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,14 +8,19 @@ from penstock.testing.topics import InputTopic, OutputTopic
 
 if TYPE_CHECKING:
     from penstock.testing.broker import kafka_broker
+    from penstock.testing.spark import spark_session
 
-__all__ = ["InputTopic", "MockClock", "OutputTopic", "TopologyTestDriver", "kafka_broker"]
+__all__ = ["InputTopic", "MockClock", "OutputTopic", "TopologyTestDriver", "kafka_broker", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the pytest fixture when it is asked for: programs that only use the driver need no pytest."""
+    """Load a pytest fixture when it is asked for: programs that only use the driver need no pytest."""
     if name == "kafka_broker":
         from penstock.testing.broker import kafka_broker
 
         return kafka_broker
+    if name == "spark_session":
+        from penstock.testing.spark import spark_session
+
+        return spark_session
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
