@@ -70,7 +70,11 @@ class RecoveryError(PenstockError):
 
 
 class EngineError(PenstockError):
-    """Spark could not run an epoch; it is run again, and given up if that does not help."""
+    """Spark could not run an epoch; if that may pass it is run again, and given up if that does not help."""
+
+    def __init__(self, message: str, *, passing: bool = True) -> None:
+        self.passing = passing
+        super().__init__(message)
 
 
 class BrokerError(PenstockError):

@@ -226,7 +226,9 @@ class Loop:
 
 
 def _passing(error: BrokerError | EngineError) -> bool:
-    return isinstance(error, EngineError) or ((error.retriable or error.abortable) and not error.fatal)
+    if isinstance(error, EngineError):
+        return error.passing
+    return (error.retriable or error.abortable) and not error.fatal
 
 
 def changelog_ends(log: Log, application_id: str, stores: Mapping[str, list[int]]) -> dict[str, list[int]]:
