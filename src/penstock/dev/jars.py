@@ -22,7 +22,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from penstock.dev.cache import cache_root, made_once
-from penstock.dev.java import JavaNotFound, find_java
+from penstock.dev.java import JavaNotFound, find_java, from_wheel
+from penstock.dev.trust import trust_options
 from penstock.errors import PenstockError
 
 __all__ = [
@@ -128,8 +129,10 @@ def _download(ivy_file: str, folder: Path, progress: Progress) -> None:
 
 def _run_ivy(folder: Path, progress: Progress) -> list[str]:
     settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
+    java = find_java()
     command = [
-        str(find_java()),
+        str(java),
+        *(trust_options(folder.parent) if from_wheel(java) else ()),
         "-jar",
         str(find_ivy()),
         *(["-settings", settings] if settings else []),

