@@ -17,12 +17,14 @@ import pickle
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.dev.jars import SPARK_CONNECTOR, resolve
 from penstock.dev.java import java_home
+from penstock.engine.chatter import Chatter
 from penstock.engine.offsets import Range
 from penstock.errors import EngineError
 from penstock.lane.orders import Orders, Stage, encode_orders
@@ -73,25 +75,62 @@ def make_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run what the driver runs
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName(name)
+    builder = SparkSession.builder
     options = SETTINGS | {
+        "spark.master": master,
+        "spark.app.name": name,
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
-        **_log_options(),
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     }
     if not master.startswith("local"):
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             options.pop(key)
-    for key, value in (options | dict(settings or {})).items():
+    options |= dict(settings or {})
+    for key, value in options.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return _quietly(lambda: _launch(options), builder.getOrCreate, master)
 
 
-def _log_options() -> dict[str, str]:
-    """Keep Spark's start-up chatter off the terminal: errors only."""
-    return {"spark.driver.extraJavaOptions": "-Dlog4j2.level=error -Dlog4j.rootLogger=ERROR -XX:+UseParallelGC"}
+#: of the one JVM of this process, if it was started here
+_chatter: Chatter | None = None
+
+
+def _launch(options: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one; what it says goes through ``_chatter``."""
+    global _chatter
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    _chatter = Chatter()
+    try:
+        conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+        gateway = launch_gateway(conf, {"stderr": _chatter.writing_end})  # type: ignore[no-untyped-call]
+    finally:
+        _chatter.close_writing_end()
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _quietly(launch: Callable[[], None], make: Callable[[], Any], master: str) -> Any:
+    """Start Spark without its chatter; say in a few lines why, if it does not start."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    if _chatter is not None:
+        _chatter.hush()
+    try:
+        launch()
+        session = make()
+    except (PySparkException, Py4JError) as error:
+        said = _chatter.last_words() if _chatter is not None and "GATEWAY_EXITED" in str(error) else _gist(error)
+        raise EngineError(f"Spark did not start at {master}: {said}") from error
+    if _chatter is not None:
+        _chatter.listen_after(session.sparkContext._jvm.java.lang.System.err.println)
+    return session
 
 
 class SparkLanes:
@@ -124,24 +163,16 @@ class SparkLanes:
 
     def run(self, orders: Orders, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
-        from pyspark.errors import PySparkException
-
-        try:
+        with _telling_why():
             return self._plan(orders, list(ranges)).toArrow()
-        except PySparkException as error:
-            raise _explained(error) from error
 
     def restore(self, orders: Orders) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
-        from pyspark.errors import PySparkException
-
-        try:
+        with _telling_why():
             frame = self._lanes_of(self._nothing())
             return frame.mapInArrow(
                 _restoring(self._broadcast, self._identity, encode_orders(orders)), ENVELOPE
             ).toArrow()
-        except PySparkException as error:
-            raise _explained(error) from error
 
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
@@ -207,12 +238,25 @@ def _import_paths() -> list[str]:
     return [os.path.abspath(path or ".") for path in sys.path if not path or os.path.isdir(path)]
 
 
-def _explained(error: Exception) -> EngineError:
+@contextmanager
+def _telling_why() -> Iterator[None]:
+    """Raise what fails inside Spark as an ``EngineError``: a second run may mend it, unless the JVM itself is gone."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise EngineError(f"Spark could not run the epoch: {_gist(error)}") from error
+    except (Py4JError, ConnectionError) as error:
+        raise EngineError(f"Spark's JVM has ended: {_gist(error)}. Start the application again", passing=False) from error
+
+
+def _gist(error: Exception) -> str:
     """Say in a few lines what went wrong inside Spark."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Caused by" in line or "Error" in line or "Exception" in line]
-    said = " | ".join((telling or lines)[:3])[:1500]
-    return EngineError(f"Spark could not run the epoch: {said}")
+    return " | ".join((telling or lines)[:3])[:1500].lstrip(": ")
 
 
 # ---- what travels to the workers

@@ -1,0 +1,82 @@
+"""What Spark's JVM says on its standard error, and who hears it.
+
+Its start says much that helps nobody; what a user's function prints in a lane comes the same way, and must be seen. So what is
+said before Spark stands is kept, for the error if it never does, and all that is said after is passed on to ``sys.stderr`` of
+this process, line by line: a live view that has taken that place draws itself around the lines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+KEPT_LINES = 40
+
+
+class Chatter:
+    """Reads a pipe in a thread of its own until its last writer has ended. It begins hushed.
+
+    >>> chatter = Chatter()
+    >>> _ = os.write(chatter.writing_end, b"WARNING: Using incubator modules\\n")
+    >>> chatter.listen_after(lambda mark: os.write(chatter.writing_end, f"{mark}\\n".encode()))
+    True
+    >>> chatter.kept
+    ['WARNING: Using incubator modules']
+    """
+
+    def __init__(self) -> None:
+        reading_end, self.writing_end = os.pipe()
+        self._mark = ""
+        self._marked = threading.Event()
+        self._hushed = True
+        self._kept: deque[str] = deque(maxlen=KEPT_LINES)
+        self._thread = threading.Thread(target=self._pump, args=(reading_end,), name="penstock-chatter", daemon=True)
+        self._thread.start()
+
+    @property
+    def kept(self) -> list[str]:
+        """The last lines that were not passed on."""
+        return list(self._kept)
+
+    def close_writing_end(self) -> None:
+        """Leave the pipe to the process that was started with it."""
+        os.close(self.writing_end)
+
+    def hush(self) -> None:
+        """Pass nothing on from now."""
+        self._hushed = True
+
+    def listen_after(self, write: Callable[[str], object]) -> bool:
+        """Pass on what is said after a line that ``write`` is told to write; tell whether the line came through."""
+        self._mark = f"penstock-{uuid.uuid4().hex}"
+        self._marked.clear()
+        write(self._mark)
+        return self._marked.wait(5)
+
+    def last_words(self) -> str:
+        """Return what was said at last by a process that has ended, as one line."""
+        self._thread.join(1)
+        return " | ".join(line for line in self.kept if line)[-1500:]
+
+    def _pump(self, reading_end: int) -> None:
+        with open(reading_end, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self._take(line)
+
+    def _take(self, line: str) -> None:
+        if self._mark and line.rstrip() == self._mark:
+            self._hushed = False
+            self._marked.set()
+        elif self._hushed:
+            self._kept.append(line.rstrip())
+        else:
+            with suppress(
+                OSError, ValueError, AttributeError
+            ):  # stderr is closed: read on, or the JVM would wait for us
+                sys.stderr.write(line)
+                sys.stderr.flush()
