@@ -8,9 +8,10 @@ reader waits.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
@@ -21,6 +22,7 @@ from penstock.log.failures import TRANSIENT, broker_error
 
 BATCH = 10_000
 POLL_SECONDS = 0.1
+MEET_SECONDS = 5.0
 
 
 class KafkaReader:
@@ -38,6 +40,7 @@ class KafkaReader:
         self._patience = max(1, round(timeout / POLL_SECONDS))
         self._client = self._consumer(fetch_wait_ms=1)
         self._turn = 0  # whose range the client reads: that of the last caller of ``read``
+        self._met: set[str] = set()
 
     def _consumer(self, fetch_wait_ms: int) -> Consumer:
         """Make a client. ``fetch_wait_ms``: how long the broker holds back an answer when there is nothing new.
@@ -61,6 +64,7 @@ class KafkaReader:
         if start >= end:
             return
         self._turn = turn = self._turn + 1
+        self._meet(topic)
         self._client.assign([Position(topic, partition, start)])
         reached = start
         try:
@@ -113,6 +117,15 @@ class KafkaReader:
         """Let go of the connections."""
         self._turn += 1
         self._client.close()
+
+    def _meet(self, topic: str) -> None:
+        """Ask where a topic is before it is first read: a client that reads already would find out by itself a second later."""
+        if topic not in self._met:
+            with contextlib.suppress(
+                KafkaException
+            ):  # a cluster that does not answer is the business of the read itself
+                self._client.list_topics(topic, timeout=MEET_SECONDS)
+                self._met.add(topic)
 
     def _messages(self) -> Iterator[Message]:
         """Yield messages and ends of partitions, until nothing comes for too long."""
