@@ -7,7 +7,10 @@ from key_value_cases import Opened, opened
 
 from penstock.errors import StoreError
 from penstock.record import ValueAndTimestamp
+from penstock.serde import Serdes
 from penstock.state.memory import MemoryState
+from penstock.state.merged import merged_view
+from penstock.state.open import standalone
 from penstock.state.spec import Stores
 from penstock.state.view import ReadOnlyView, read_only
 
@@ -57,3 +60,15 @@ def test_the_view_fits_the_kind_of_store():
     }
     with pytest.raises(StoreError, match="cannot be queried"):
         read_only(Opened(MemoryState(), Stores.timers("s")).store)
+
+
+def test_the_history_of_a_key_is_found_in_whichever_shard_it_is():
+    spec = Stores.versioned("s", 100, key=Serdes.string, value=Serdes.string)
+    shards = [standalone(spec), standalone(spec)]
+    shards[1].put("a", "old", 10)
+    shards[1].put("a", "new", 20)
+    view = merged_view(spec, shards)
+    assert [version.value for version in view.history("a")] == ["old", "new"]
+    assert [version.value for version in view.history("a", reverse=True)] == ["new", "old"]
+    assert list(view.history("b")) == []
+    assert view.get("a").value == "new"

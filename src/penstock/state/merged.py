@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from penstock.errors import StoreError
@@ -36,6 +37,8 @@ class MergedView:
             answers = [f(*args, **options) for f in verbs]
             if verb == "approximate_num_entries":
                 return sum(answers)
+            if verb == "history":  # the versions of a key are all in one shard
+                return chain.from_iterable(answers)
             if any(isinstance(answer, Iterator) for answer in answers):
                 return self._merge(answers, reverse=verb.startswith(_BACKWARDS))
             return next((answer for answer in answers if answer is not None), None)
