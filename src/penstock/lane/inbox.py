@@ -3,7 +3,7 @@
 Two shapes come in. *Raw* rows are what Kafka's source gives, with the shard that the JVM computed::
 
     shard int32, topic string, partition int32, offset int64, key, value binary, timestamp int64 (ms),
-    headers array<struct<key string, value binary>>, reached int64 (−1: not known yet; −2: the lane must judge it)
+    headers string (JSON of [{key, value in base64}], null: none), reached int64 (−1: not known yet; −2: the lane must judge it)
 
 *Envelope* rows are records that an earlier step re-keyed. Both become runs: the records of one shard and one source that follow each other
 in the order of a lane, (reached, topic, partition, offset, sub).
@@ -17,6 +17,7 @@ from itertools import groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ RAW_SCHEMA = pa.schema(
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("timestamp", pa.int64()),
-        pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        pa.field("headers", pa.string()),
         pa.field("reached", pa.int64()),
     ]
 )
@@ -179,11 +180,23 @@ def raw_batches(
         )
 
 
+class _Header(msgspec.Struct):
+    key: str
+    value: bytes | None = None
+
+
+_decode_headers = msgspec.json.Decoder(list[_Header]).decode
+
+
 def raw_headers(column: Any) -> list[Headers]:
-    """Return the headers of raw rows as tuples."""
+    """Return the headers of raw rows as tuples.
+
+    >>> raw_headers(pa.array(['[{"key":"a","value":"MQ=="},{"key":"b"}]', None]))
+    [(('a', b'1'), ('b', None)), ()]
+    """
     if column.null_count == len(column):
         return [()] * len(column)
-    return [tuple((h["key"], h["value"]) for h in row) if row else () for row in column.to_pylist()]
+    return [() if row is None else tuple((h.key, h.value) for h in _decode_headers(row)) for row in column.to_pylist()]
 
 
 def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch]:
