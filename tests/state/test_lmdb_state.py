@@ -31,6 +31,18 @@ def test_one_process_opens_a_folder_once(folder):
         LmdbState(folder)
 
 
+def test_a_folder_that_was_deleted_and_made_anew_is_opened_anew(folder, tmp_path):
+    before = LmdbState.at(folder)
+    before.map("a").write([(b"k", b"old")])
+    assert LmdbState.at(folder) is before
+    folder.rename(tmp_path / "away")
+    other = LmdbState.at(folder)
+    assert other is not before
+    assert other.map("a").get(b"k") is None
+    with pytest.raises(StoreError, match="closed"):
+        before.map("a").get(b"k")
+
+
 def test_the_map_grows_by_itself(folder):
     state = LmdbState(folder, map_size=1 << 20)
     value = os.urandom(100_000)

@@ -188,6 +188,7 @@ class LmdbState:
             max_spare_txns=4,
         )
         self._environment.reader_check()
+        self._inode = _inode(self.path)
         self._readonly = readonly
         self._foreign = False
         self._view: Any = None
@@ -202,8 +203,15 @@ class LmdbState:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], **options: Any) -> LmdbState:
-        """Return the state that this process has open at the path, or open it."""
-        return _open.get(os.path.realpath(path)) or cls(path, **options)
+        """Return the state that this process has open at the path, or open it.
+
+        One whose folder was deleted meanwhile, and perhaps made anew by another process, is closed: its rows are nobody's.
+        """
+        found = _open.get(os.path.realpath(path))
+        if found is not None and found._inode != _inode(found.path):
+            found.close()
+            found = None
+        return found or cls(path, **options)
 
     # ---- the contract
 
@@ -394,6 +402,14 @@ class LmdbState:
             except lmdb.MapResizedError:  # another process has grown it
                 self.release()
                 self._environment.set_mapsize(0)
+
+
+def _inode(path: str) -> int | None:
+    """Return what tells an environment from a later one at the same place."""
+    try:
+        return os.stat(os.path.join(path, "data.mdb")).st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _put_long(transaction: Any, overflow: Any, prefix: bytes, key: bytes, value: bytes | None) -> None:
