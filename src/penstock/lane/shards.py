@@ -64,9 +64,6 @@ class Shards:
         self._specs = {store: topology.stores[store] for step in stage.plan.steps for store in step.stores}
         self._log: KafkaLog | None = None
         self._reader: Reader | None = None
-        self._current: dict[
-            int, tuple[str, str]
-        ] = {}  # shard → (incarnation, version) that this process has seen it at
         self.restored = 0
 
     def path(self, shard: int) -> Path:
@@ -74,16 +71,18 @@ class Shards:
         return self.folder / f"shard-{shard}"
 
     def open(self, shard: int, orders: Orders) -> LmdbState:
-        """Return the state of a shard at the last barrier."""
-        order = orders.shards[shard]
-        if self._current.get(shard) != (orders.incarnation, order.version):
+        """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading."""
+        wanted = (orders.incarnation, orders.shards[shard].version)
+        state = self._state(shard)
+        standing = _standing(state)
+        if (standing.incarnation, standing.version) != wanted:
             with self._locked(shard):
-                state = LmdbState.at(self.path(shard))
-                state.release()
-                self._bring_up(shard, order, orders, state)
-                whole = _standing(LmdbState.at(self.path(shard))).version == order.version
-            if whole:
-                self._current[shard] = (orders.incarnation, order.version)
+                self._bring_up(shard, orders.shards[shard], orders, self._state(shard))
+            state = self._state(shard)
+        return state
+
+    def _state(self, shard: int) -> LmdbState:
+        """Return the environment of a shard as other processes left it."""
         state = LmdbState.at(self.path(shard))
         state.release()
         return state
@@ -102,7 +101,7 @@ class Shards:
 
     def standing(self, shard: int) -> Standing:
         """Return where the local copy of a shard stands."""
-        return _standing(LmdbState.at(self.path(shard)))
+        return _standing(self._state(shard))
 
     def keep_pending(self, shard: int, name: str, data: bytes) -> None:
         """Keep the writes of an epoch that is not committed yet; those of earlier epochs are in the state and go."""
@@ -166,7 +165,7 @@ class Shards:
     def _restore(self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders) -> None:
         """Read what is missing. A store without a changelog keeps what it has only if nothing is missing: it begins anew."""
         for name, spec in self._specs.items():
-            if not spec.logged:
+            if not spec.logged and spec.source_topic is None:
                 for part in [n for n in state.names() if n == name or n.startswith(f"{name}/")]:
                     state.drop(part)
         ends = self._ends(shard, orders)
@@ -193,7 +192,7 @@ class Shards:
     ) -> None:
         spec = self._specs[name]
         records = iter(self._records(spec, shard, partition, start, end))
-        while (budget is None or self.restored < budget) and (chunk := list(islice(records, CHUNK))):
+        while chunk := list(islice(records, CHUNK if budget is None else min(CHUNK, budget - self.restored))):
             rows = [(record.key, record.value, record.timestamp) for record in chunk if record.key is not None]
             read = dict(standing.read.get(name, ()))
             read[partition] = chunk[-1].offset + 1
@@ -210,8 +209,14 @@ class Shards:
         records = self.records(topic, partition, start, end)
         if spec.source_topic is None:
             return records
+        if self._gathered(spec.source_topic):
+            return records if shard == 0 else ()
         shards = self.stage.shards
         return (record for record in records if shard_of(record.key, shards, partition) == shard)
+
+    def _gathered(self, topic: str) -> bool:
+        """Whether all records of a source topic go to one shard."""
+        return any(topic in self.stage.sources[name].topics for name in self.stage.plan.one_shard)
 
     def _ends(self, shard: int, orders: Orders) -> dict[str, list[tuple[int, int]]]:
         """Return up to where each logged store's log is part of the last barrier."""
