@@ -141,6 +141,14 @@ def test_what_was_cancelled_stays_cancelled_and_what_is_new_is_kept() -> None:
     assert fired(again, 5) == [("a", 5), ("a", 5), ("new", 5)]
 
 
+def test_a_snapshot_says_when_the_next_is_due_timers_too() -> None:
+    queue = PunctuationQueue(STREAM)
+    assert queue.snapshot()["next"] is None
+    queue.schedule("a", 10, ignore, 50, -1)
+    queue.schedule("a", ONCE, ignore, 30, -1)
+    assert queue.snapshot()["next"] == 30
+
+
 def test_what_no_node_schedules_anew_is_gone() -> None:
     queue, again = PunctuationQueue(STREAM), PunctuationQueue(STREAM)
     queue.schedule("a", 10, ignore, None, -1)
@@ -153,6 +161,6 @@ def test_the_alarm_of_a_timer_is_not_part_of_a_snapshot_and_survives_resuming() 
     for each in queue, again:
         each.schedule("a", ONCE, ignore, 30, -1)
         each.schedule("a", 10, ignore, None, -1)
-    assert queue.snapshot() == {"scheduled": {"a": 1}, "due": [["a", 0, 0]]}
+    assert queue.snapshot() == {"scheduled": {"a": 1}, "due": [["a", 0, 0]], "next": 0}
     again.resume(queue.snapshot())
     assert [due for due, _, _ in sorted(again.waiting, key=lambda entry: entry[:2])] == [0, 30]

@@ -122,10 +122,13 @@ class PunctuationQueue:
         return queue[0][0] if queue else None
 
     def snapshot(self) -> dict[str, Any]:
-        """Return, of the punctuations that repeat, how many each node has scheduled and [node, number, due] of the next ones."""
+        """Return, of the punctuations that repeat, how many each node has scheduled and [node, number, due] of the next ones.
+
+        ``next``: when the first of all is due, also of those that do not repeat, which are timers; they are in their own store.
+        """
         waiting = [(due, p) for due, _, p in sorted(self._queue, key=lambda entry: entry[:2])]
         due = [[p.node, p.number, due] for due, p in waiting if not p.cancelled and p.every != ONCE]
-        return {"scheduled": dict(self._scheduled), "due": due}
+        return {"scheduled": dict(self._scheduled), "due": due, "next": self.due}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Give the punctuations that the nodes have scheduled anew the times at which those of the snapshot were due.
