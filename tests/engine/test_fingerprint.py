@@ -44,6 +44,15 @@ def test_the_same_program_has_the_same_fingerprint():
     assert fingerprint(counts()) == fingerprint(counts())
 
 
+def test_a_store_of_another_kind_is_refused_under_an_old_name_even_where_a_change_is_allowed():
+    lru = with_store(Stores.lru("seen: all", 5))
+    with pytest.raises(
+        TopologyChanged, match=r"'seen: all' was a key_value store and is a lru store now.*another name"
+    ):
+        check_same(recorded(with_store(Stores.key_value("seen: all"))), lru, 16, allow_change=True)
+    assert not check_same(recorded(with_store(Stores.lru("seen: all", 6))), lru, 16, allow_change=True)
+
+
 def test_what_a_function_does_is_not_in_the_fingerprint():
     def shout(value):
         return value.upper()

@@ -112,6 +112,16 @@ def test_a_source_goes_on_at_the_offsets_of_the_group(log):
     assert input.choose() == [Range("orders", 0, 2, 5)]
 
 
+def test_offsets_that_the_group_has_lost_are_those_of_the_last_barrier(log):
+    create(log, "orders", 3)
+    for partition in range(3):
+        write(log, "orders", 5, partition)
+    commit_offsets(log, {("orders", 0): 4})
+    source = Input(log, reads("orders", offset_reset="latest"), group=GROUP, clock=MockClock(), max_records=9)
+    source.start({("orders", 0): 3, ("orders", 1): 2, ("gone", 0): 1})
+    assert source.positions == {("orders", 0): 4, ("orders", 1): 2, ("orders", 2): 5}
+
+
 def test_latest_begins_at_the_stable_end(log):
     create(log, "orders")
     write(log, "orders", 3)

@@ -151,9 +151,10 @@ STEPS: tuple[tuple[str, Step], ...] = (
 def ends_after(work: Work) -> dict[str, list[int]]:
     """Return where the changelogs end once the markers of the transaction are written."""
     assert work.after is not None
+    after = work.after.changelogs
     return {
-        store: [end + work.marker * (end > before) for end, before in zip(ends, work.ends[store], strict=True)]
-        for store, ends in work.after.changelogs.items()
+        store: [end + work.marker * (end > before) for end, before in zip(after[store], befores, strict=True)]
+        for store, befores in work.ends.items()
     }
 
 

@@ -12,10 +12,12 @@ from penstock.clock import Clock
 from penstock.dev.cache import cache_root
 from penstock.engine import recovery, topics
 from penstock.engine.fingerprint import fingerprint, story
+from penstock.engine.ledger import Ledger
 from penstock.engine.loop import Loop, changelog_ends
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
-from penstock.engine.recovery import RESTORE_ROWS, OnRestore
+from penstock.engine.recovery import OnRestore
+from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
 from penstock.lane.orders import Stage
@@ -59,31 +61,34 @@ class Engine:
         self.loop: Loop | None = None
 
     def start(self) -> Loop:
-        """Take over, restore, and return the loop, ready for its first epoch."""
+        """Take over, restore, and return the loop, ready for its first epoch.
+
+        What cannot run is refused first: until then nothing of the application is made, and an instance that runs is let be.
+        """
         app, stage = self.application_id, self.stage
         check_cluster(self.topology, self.config["master"])
         partitions = topics.ensure_sinks(self.log, self.topology, self.config)
+        find_topics(self.log.admin, self.topology, app)
+        self._learn()
         topics.ensure_own(self.log, self.topology, app, stage.shards, self.config["replication_factor"])
         exactly_once = self.config["processing_guarantee"] == "exactly_once"
         self._producer = self.log.producer(app if exactly_once else None)
         self._producer.init()
-        ledger = recovery.learn(
-            self.log, self.topology, app, stage.shards, stage.lanes, allow_change=self._allow_change
-        )
+        ledger = self._learn()
         source = Input(
             self.log, self.topology, group=app, clock=self._clock, max_records=self.config["max_epoch_records"]
         )
-        source.start()
+        source.start(ledger.positions)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
-        ledger = replace(ledger, changelogs=recorded)
+        ledger = replace(ledger, changelogs={**ledger.changelogs, **recorded})
         self.lanes = SparkLanes(self._session, stage, self.log.connection)
         orders = ledger.orders(
             f"{ledger.epoch}.restore",
             source_of=source.source_of,
             partitions=partitions,
             global_ends=source.global_ends(),
-            restore_limit=RESTORE_ROWS,
+            restore_limit=recovery.RESTORE_ROWS,
         )
         recovery.restore(self.lanes, stage, orders, self._tell)
         self.loop = Loop(
@@ -102,6 +107,12 @@ class Engine:
         )
         return self.loop
 
+    def _learn(self) -> Ledger:
+        stage = self.stage
+        return recovery.learn(
+            self.log, self.topology, self.application_id, stage.shards, stage.lanes, allow_change=self._allow_change
+        )
+
     def view(self, name: str) -> Any:
         """Return a read-only view of a store at the last barrier."""
         assert self.loop is not None
@@ -117,6 +128,7 @@ class Engine:
             self._worker.shards.close()
         if self.lanes is not None:
             self.lanes.close()
+            self.lanes = None
         self.log.close()
 
 
@@ -139,7 +151,9 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
 def check_cluster(topology: Topology, master: str) -> None:
     """Refuse what cannot be right on several executors: state that is in no log."""
     unlogged = [
-        name for name, spec in topology.stores.items() if not spec.logged and name not in topology.global_stores
+        name
+        for name, spec in topology.stores.items()
+        if not spec.logged and spec.source_topic is None and name not in topology.global_stores
     ]
     if unlogged and not master.startswith("local"):
         raise ConfigError(

@@ -81,7 +81,8 @@ def check_same(old: EpochRecord, topology: Topology, shards: int, *, allow_chang
     """Refuse to go on with another topology than that of the last epoch. Return whether it is the same.
 
     With ``allow_change`` another topology is let in (and False returned): stores of the same name go on with their rows, others
-    begin empty. Another number of shards is never let in: rows of a key would be looked for where they are not.
+    begin empty. Never let in: another number of shards, because rows of a key would be looked for where they are not; a store of
+    another kind under an old name, because its changelog holds rows of another form.
     """
     if old.shards != shards:
         raise ConfigError(
@@ -99,7 +100,25 @@ def check_same(old: EpochRecord, topology: Topology, shards: int, *, allow_chang
             "anew: another application_id, or `penstock reset`. Names that Penstock made up count the nodes before them: give stores "
             "and nodes names of your own (store=, name=), and an edit elsewhere does not rename them"
         )
+    _check_kinds(unpack(old.topology), story(topology))
     return False
+
+
+def _check_kinds(old_story: str, new_story: str) -> None:
+    before, now = _kinds(old_story), _kinds(new_story)
+    for store in before.keys() & now.keys():
+        if before[store] != now[store]:
+            raise TopologyChanged(
+                f"store {store!r} was a {before[store]} store and is a {now[store]} store now: the rows in its changelog have another "
+                "form. Give the new store another name, or begin anew: another application_id, or `penstock reset`"
+            )
+
+
+def _kinds(told: str) -> dict[str, str]:
+    """Return the kind of every store of a story."""
+    lines = told.partition("\nStores:\n")[2].partition("\nRepartition:")[0].splitlines()
+    heads = (line.strip().partition(",")[0].rpartition(": ") for line in lines)
+    return {name: kind for name, _, kind in heads}
 
 
 def _structure(topology: Topology) -> str:

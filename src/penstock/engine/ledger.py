@@ -25,7 +25,7 @@ class Ledger:
     lanes: int
     shards: tuple[ShardOrder, ...]
     epoch: int = 0
-    #: store → end offset of its changelog, by shard
+    #: store → end offset of its changelog, by shard; also of stores that the topology has no more: they may come back
     changelogs: Mapping[str, list[int]] = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
     reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Ledger:
             self,
             epoch=self.epoch + 1,
             shards=shards,
-            changelogs=dict(changelogs),
+            changelogs={**self.changelogs, **changelogs},
             positions=dict(positions),
             reached=reached,
             snapshots=snapshots,
@@ -127,14 +127,33 @@ class Ledger:
         )
 
     def due(self) -> int | None:
-        """Return when the next wall-clock punctuation is due, in milliseconds, or None."""
+        """Return when the next wall-clock punctuation or timer is due, in milliseconds, or None."""
         dues = [
-            due
+            shot["punctuations"]["wall_clock_time"].get("next")
             for shots in self.snapshots.values()
             for shot in shots.values()
-            for _, _, due in shot["punctuations"].get("wall_clock_time", {}).get("due", ())
         ]
-        return min(dues, default=None)
+        return min((due for due in dues if due is not None), default=None)
+
+
+def merged(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the snapshots of one shard's tasks as one, from which a task resumes whatever nodes and stores it has."""
+    shots = list(snapshots)
+    kinds = {kind for shot in shots for kind in shot["punctuations"]}
+    queues = {kind: [shot["punctuations"][kind] for shot in shots] for kind in sorted(kinds)}
+    return {
+        "stream_time": max(shot["stream_time"] for shot in shots),
+        "clocks": {name: times for shot in shots for name, times in shot["clocks"].items()},
+        "punctuations": {
+            kind: {
+                "scheduled": {node: count for queue in these for node, count in queue["scheduled"].items()},
+                "due": sorted((row for queue in these for row in queue["due"]), key=lambda row: row[2]),
+                "next": min((queue["next"] for queue in these if queue["next"] is not None), default=None),
+            }
+            for kind, these in queues.items()
+        },
+        "stores": {name: numbers for shot in shots for name, numbers in shot["stores"].items()},
+    }
 
 
 def _rows(numbers: Mapping[tuple[str, int], int]) -> list[tuple[str, int, int]]:

@@ -28,6 +28,8 @@ Observer = Callable[[str, int], None]
 #: runs of one epoch that fail for a passing reason before the application gives up
 MOST_RUNS = 8
 LONGEST_PAUSE = 5.0
+#: looks at the changelogs until the markers of an aborted transaction are in all of them
+MOST_LOOKS = 10_000
 
 
 @dataclass(slots=True)
@@ -103,7 +105,11 @@ class Loop:
         ranges = self._input.choose()
         if not ranges and not self._is_due():
             return False
-        self._epoch(ranges)
+        try:
+            self._epoch(ranges)
+        except BaseException as error:
+            self._leave(error)
+            raise
         return True
 
     def stop(self) -> None:
@@ -153,6 +159,16 @@ class Loop:
             else:
                 self._publish(work)
                 return
+
+    def _leave(self, error: BaseException) -> None:
+        """Abort what a failure has left open: readers of the topics would wait for its end until it times out."""
+        if not self._in_transaction or (isinstance(error, BrokerError) and (error.fatal or not error.abortable)):
+            return
+        try:
+            self._in_transaction = False
+            self._producer.abort()
+        except BrokerError as other:
+            logger.warning("the transaction of the epoch that failed stays open until it times out: %s", other)
 
     def _perform(self, work: Work) -> None:
         for name, step in STEPS:
@@ -240,7 +256,13 @@ def changelog_ends(log: Log, application_id: str, stores: Mapping[str, list[int]
         for store, by_shard in stores.items()
         for shard in range(len(by_shard))
     }
-    found = log.admin.end_offsets(places) if places else {}
+    found = log.admin.end_offsets(places)
+    for _ in range(MOST_LOOKS):
+        if log.admin.stable_offsets(places) == found:
+            break
+        found = log.admin.end_offsets(places)  # an abort returns before its markers are written
+    else:
+        raise BrokerError("the changelogs do not come to rest: another program writes to them", retriable=True)
     ends = {store: [0] * len(by_shard) for store, by_shard in stores.items()}
     for place, (store, shard) in places.items():
         ends[store][shard] = found[place]

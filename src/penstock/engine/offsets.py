@@ -81,14 +81,16 @@ class Input:
         """The source node that reads a topic."""
         return {topic: source.name for topic, source in self._reading.source_of.items()}
 
-    def start(self) -> None:
+    def start(self, barrier: Mapping[TopicPartition, int] | None = None) -> None:
         """Find the topics, and where to go on: at the offsets of the group, else where ``offset_reset`` says.
 
-        Raises ``TopicError`` if a topic is missing or its records cannot be those that were read before.
+        ``barrier``: positions of the last barrier, for offsets that the cluster has forgotten since: it keeps those of a group that
+        commits nothing for a week only. Raises ``TopicError`` if a topic is missing or its records cannot be those that were read before.
         """
         self._find()
         places = places_of(self.partitions)
-        known = self._log.admin.committed(self._group, places)
+        kept = {place: barrier[place] for place in places if place in barrier} if barrier else {}
+        known = kept | self._log.admin.committed(self._group, places)
         self.positions = known | self._reset([place for place in places if place not in known])
         self._measure()
 

@@ -16,12 +16,13 @@ from typing import Any
 import pyarrow.compute as pc
 
 from penstock.engine.fingerprint import check_same
-from penstock.engine.ledger import Ledger
+from penstock.engine.ledger import Ledger, merged
 from penstock.engine.record import EpochRecord, read_last
 from penstock.lane.envelope import FAILURE, NOTE
 from penstock.lane.failure import unpack_failure
 from penstock.lane.orders import Orders, Report, ShardOrder, Stage, decode_report
 from penstock.log.base import Log
+from penstock.plan.levels import find_levels
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -54,10 +55,15 @@ def learn(log: Log, topology: Topology, application_id: str, shards: int, lanes:
 
 
 def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:
-    """Go on with another topology: local copies are made anew; state and snapshots of what is gone are left behind."""
+    """Go on with another topology: local copies are made anew; clocks and stores that are still there go on, in whatever level."""
     logger.warning("the topology has changed since epoch %d; local state is restored from the changelogs", record.epoch)
-    changelogs = {store: ends for store, ends in ledger.changelogs.items() if store in topology.stores}
-    return replace(ledger, incarnation=uuid.uuid4().hex, changelogs=changelogs, snapshots={})
+    by_shard: dict[int, list[Any]] = {}
+    for shots in ledger.snapshots.values():
+        for shard, shot in shots.items():
+            by_shard.setdefault(shard, []).append(shot)
+    known = {shard: merged(shots) for shard, shots in by_shard.items()}
+    levels = sorted(set(find_levels(topology).values()))
+    return replace(ledger, incarnation=uuid.uuid4().hex, snapshots={level: dict(known) for level in levels})
 
 
 def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
