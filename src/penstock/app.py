@@ -179,6 +179,13 @@ class App:
         return self._machine.state
 
     @property
+    def phase(self) -> str:
+        """What a start or a stop is at, in words: for whoever waits for it."""
+        if self.state is State.REBALANCING:
+            return "starting Spark" if self._session is None else "taking over and restoring state"
+        return self.state.lower().replace("_", " ")
+
+    @property
     def paused(self) -> bool:
         """Whether ``pause`` was called."""
         return self._paused
@@ -218,7 +225,7 @@ class App:
             return found
         totals = loop.totals
         by_reason: dict[str, int] = {}
-        for (_, reason), count in totals.dropped.items():
+        for (_, reason), count in dict(totals.dropped).items():  # a copy: the loop counts on
             by_reason[reason] = by_reason.get(reason, 0) + count
         return found | {
             "epoch": loop.ledger.epoch,

@@ -1,6 +1,7 @@
 """All commands in one application, and what becomes of an error.
 
-Exit codes: 0 done; 1 something is wrong (an error, a demo that differs, a doctor that found a problem); 2 wrong use.
+Exit codes: 0 done; 1 something is wrong (an error, a demo that differs, a doctor that found a problem); 2 wrong use (an option,
+an address, a setting); 3 another instance of the application has taken over.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from penstock.cli.consume import consume
 from penstock.cli.demo import demo
 from penstock.cli.dev import dev
 from penstock.cli.doctor import doctor
+from penstock.cli.exits import exit_code
 from penstock.cli.produce import produce
+from penstock.cli.reset import reset
+from penstock.cli.run import run
 from penstock.cli.settings import config
+from penstock.cli.status import status
 from penstock.cli.topics import topics
 from penstock.cli.topology import topology
 from penstock.cli.version import version
@@ -32,7 +37,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except PenstockError as error:
             print(f"penstock: {error}", file=sys.stderr)
-            raise typer.Exit(1) from None
+            raise typer.Exit(exit_code(error)) from None
 
 
 app = typer.Typer(
@@ -43,6 +48,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, dev, topology, produce, consume, doctor, config, version):
+for command in (run, status, reset, demo, dev, topology, produce, consume, doctor, config, version):
     app.command()(command)
 app.add_typer(topics, name="topics")

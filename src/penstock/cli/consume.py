@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BadInput, BootstrapOption, ClientOption, Form, connected, decoded
+from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, Form, connected, decoded
 from penstock.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def bounds(
     """Return where each partition is to be read from, and where it ends now."""
     count = admin.partitions([topic])[topic]
     if partition is not None and partition >= count:
-        raise BadInput(f"topic {topic} has no partition {partition}: it has {count}, from 0 on")
+        raise BadOption(f"topic {topic} has no partition {partition}: it has {count}, from 0 on")
     places = [(topic, number) for number in (range(count) if partition is None else [partition])]
     ends = admin.stable_offsets(places) if committed else admin.end_offsets(places)
     return (admin.earliest_offsets(places) if from_beginning else ends), ends

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.bars import downloading
 from penstock.cli.output import JsonOption
 
 if TYPE_CHECKING:
     from penstock.dev.broker import Broker
-    from penstock.dev.jars import Progress as Tell
 
 
 def dev(
@@ -33,9 +33,10 @@ def dev(
     """Run a Kafka broker here until Ctrl-C. Its jars are fetched once; its records are kept from run to run."""
     from penstock.dev.broker import Broker
     from penstock.dev.jars import cache_root
+    from penstock.dev.server import JARS
 
     folder = data if data is not None else cache_root() / f"kafka-{port}"
-    with interruptible(), downloading() as tell:
+    with interruptible(), downloading("Kafka", JARS) as tell:
         broker = Broker(
             port=port, data=folder, fresh=fresh, heap_mb=heap, auto_create_topics=auto_create, progress=tell
         ).start()
@@ -62,24 +63,6 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def downloading() -> Iterator[Tell]:
-    """Show a bar while jars are fetched, if there is a terminal; nothing if they are there."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from penstock.dev.server import JARS
-
-    columns = (TextColumn("Fetching Kafka"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("", total=JARS, visible=False)
-
-        def tell(line: str) -> None:
-            bar.update(task, advance=1, description=line.rpartition("!")[2], visible=True)
-
-        yield tell
 
 
 def _announce(broker: Broker, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import typer
 
+from penstock.cli.exits import WrongUse
 from penstock.errors import PenstockError
 from penstock.serde import Serdes
 
@@ -22,6 +23,7 @@ BootstrapOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
+        "--bootstrap-servers",
         "-b",
         help="host:port of the cluster. Default: the setting bootstrap_servers.",
         show_default=False,
@@ -34,7 +36,11 @@ ClientOption: TypeAlias = Annotated[
 
 
 class BadInput(PenstockError):
-    """Something given on the command line or in a file cannot be used."""
+    """Something that was read, from a file or a topic, cannot be used."""
+
+
+class BadOption(BadInput, WrongUse):
+    """Something given on the command line cannot be used."""
 
 
 @contextmanager
@@ -64,7 +70,7 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name:
-            raise BadInput(f"{option} {text!r}: write name=value")
+            raise BadOption(f"{option} {text!r}: write name=value")
         found[name] = value
     return found
 
@@ -141,7 +147,7 @@ def encoded(value: Any, form: Form, where: str) -> bytes | None:
     if value is None:
         return None
     if form not in ENCODERS:
-        raise BadInput(f"{form.value} can only be read, not written")
+        raise BadOption(f"{form.value} can only be read, not written")
     try:
         return ENCODERS[form](value)
     except Exception as error:

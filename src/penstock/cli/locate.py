@@ -1,7 +1,7 @@
-"""Find a topology by its address: ``module:name`` or ``file.py:name``.
+"""Find a program by its address: ``module:name`` or ``file.py:name``.
 
-The name is that of a StreamsBuilder, of a Topology, or of a function without arguments that returns one of them. Without
-a name, the one builder or topology of the module is taken.
+The name is that of an App, a StreamsBuilder, a Topology, or of a function without arguments that returns one of them. Without
+a name, the one App of the module is taken, else its one builder or topology.
 """
 
 from __future__ import annotations
@@ -12,15 +12,38 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.cli.exits import WrongUse
 from penstock.dsl.builder import StreamsBuilder
 from penstock.errors import PenstockError, nearest
 from penstock.topology.topology import Topology
 
+if TYPE_CHECKING:
+    from penstock.app import App
 
-class NotLocated(PenstockError):
-    """There is no topology at that address."""
+#: what a program may be
+Program: TypeAlias = "App | StreamsBuilder | Topology"
+
+
+class NotLocated(WrongUse):
+    """There is no program at that address."""
+
+
+def locate_program(address: str) -> Program:
+    """Return what is at an address: an App, or what one can be made of."""
+    place, _, name = address.partition(":")
+    module = load_module(place)
+    found = attribute(module, name.removesuffix("()")) if name else only_program(module)
+    if callable(found) and not is_program(found):
+        found = _called(found, address)
+    if not is_program(found):
+        raise NotLocated(
+            f"{address} is {found!r}: it must be a StreamsBuilder, a Topology, "
+            "or a function without arguments that returns one, or an App"
+        )
+    program: Program = found
+    return program
 
 
 def locate(address: str, optimize: tuple[str, ...] = ()) -> Topology:
@@ -29,10 +52,23 @@ def locate(address: str, optimize: tuple[str, ...] = ()) -> Topology:
     >>> locate("penstock.cli.demo_topology:topology").describe().splitlines()[0]
     'Topologies:'
     """
-    place, _, name = address.partition(":")
-    module = load_module(place)
-    found = attribute(module, name.removesuffix("()")) if name else only_topology(module)
-    return built(found, address, optimize)
+    found = locate_program(address)
+    if isinstance(found, StreamsBuilder):
+        return found.build(optimize=optimize)
+    if optimize:
+        raise NotLocated(f"{address} is built already, so it cannot be optimized: name its StreamsBuilder instead")
+    return found if isinstance(found, Topology) else found.topology
+
+
+def is_program(found: Any) -> bool:
+    """Tell whether this is something that can be run."""
+    return isinstance(found, StreamsBuilder | Topology) or is_app(found)
+
+
+def is_app(found: Any) -> bool:
+    """Tell whether this is an App. Who has one has loaded its module: it is not loaded here to find that there is none."""
+    module = sys.modules.get("penstock.app")
+    return module is not None and isinstance(found, module.App)
 
 
 def load_module(place: str) -> ModuleType:
@@ -87,29 +123,14 @@ def attribute(module: ModuleType, name: str) -> Any:
     return found
 
 
-def only_topology(module: ModuleType) -> Any:
-    """Return the one builder or topology of a module."""
-    names = [name for name, value in vars(module).items() if isinstance(value, StreamsBuilder | Topology)]
+def only_program(module: ModuleType) -> Any:
+    """Return the one App of a module, else its one builder or topology."""
+    programs = {name: value for name, value in vars(module).items() if is_program(value)}
+    names = [name for name, value in programs.items() if is_app(value)] or list(programs)
     if len(names) != 1:
-        has = f"has several ({', '.join(names)})" if names else "has no builder and no topology"
+        has = f"has several ({', '.join(names)})" if names else "has no builder and no topology, nor an App"
         raise NotLocated(f"{module.__name__} {has}: name what is meant, {module.__name__}:<name>")
-    return getattr(module, names[0])
-
-
-def built(found: Any, address: str, optimize: tuple[str, ...]) -> Topology:
-    """Turn a builder, a topology or a function that makes one into a topology."""
-    if callable(found) and not isinstance(found, StreamsBuilder | Topology):
-        found = _called(found, address)
-    if isinstance(found, StreamsBuilder):
-        return found.build(optimize=optimize)
-    if not isinstance(found, Topology):
-        raise NotLocated(
-            f"{address} is {found!r}: it must be a StreamsBuilder, a Topology, "
-            "or a function without arguments that returns one"
-        )
-    if optimize:
-        raise NotLocated(f"{address} is built already, so it cannot be optimized: name its StreamsBuilder instead")
-    return found
+    return programs[names[0]]
 
 
 def _called(function: Any, address: str) -> Any:

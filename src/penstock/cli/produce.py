@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from penstock.cli.kafka import BadInput, BootstrapOption, ClientOption, Form, connected, encoded, pairs
+from penstock.cli.kafka import BadInput, BadOption, BootstrapOption, ClientOption, Form, connected, encoded, pairs
 from penstock.cli.output import JsonOption, print_json
 from penstock.clock import SystemClock
 
@@ -60,9 +60,9 @@ def produce(
     headers = tuple((name, text.encode()) for name, text in pairs(header or (), "--header").items())
     shape = Shape(topic, key, value, records, separator, key_from, partition, timestamp, headers)
     if separator is not None and (records or key_from is not None):
-        raise BadInput("--separator does not go with --records or --key-from: a line has one key")
+        raise BadOption("--separator does not go with --records or --key-from: a line has one key")
     if separator == "":
-        raise BadInput("--separator must not be empty")
+        raise BadOption("--separator must not be empty")
     with connected(bootstrap, client, timeout=30) as log, opened(file) as (lines, told):
         log.admin.partitions([topic])
         producer = log.producer(None)
@@ -95,7 +95,7 @@ def opened(file: Path | None) -> Iterator[tuple[TextIO, Callable[[], None]]]:
         yield sys.stdin, lambda: None
         return
     if not file.is_file():
-        raise BadInput(f"there is no file {str(file)!r}")
+        raise BadOption(f"there is no file {str(file)!r}")
     from rich.console import Console
     from rich.progress import Progress
 

@@ -28,7 +28,7 @@ def topology(
         str,
         typer.Argument(
             metavar="MODULE:NAME",
-            help="A StreamsBuilder, a Topology, or a function that returns one: module:name or file.py:name.",
+            help="An App, a StreamsBuilder, a Topology, or a function that returns one: module:name or file.py:name.",
         ),
     ],
     form: Annotated[

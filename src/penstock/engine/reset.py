@@ -7,21 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from penstock.dev.cache import cache_root
+from penstock.engine.record import read_last
 from penstock.lane.shards import remove_state
 from penstock.log.kafka import KafkaLog
-from penstock.log.topics import epochs_name
+from penstock.log.topics import changelog_name, epochs_name
 from penstock.topology.topology import Topology
 
 
 def own_topics(log: KafkaLog, topology: Topology | None, application_id: str) -> list[str]:
-    """Return the names of the topics that an application has for itself and that exist."""
-    there = log.admin.topics()
-    if topology is None:
-        prefix = f"{application_id}-"
-        changelogs = {t for t in there if t.startswith(prefix) and t.endswith("-changelog")}
-    else:
-        changelogs = {f"{application_id}-{store}-changelog" for store in topology.stores}
-    return sorted((changelogs | {epochs_name(application_id)}) & there.keys())
+    """Return the names of the topics that an application has for itself and that exist.
+
+    Its stores are those of its last epoch and of the topology, if one is given. A name that only looks like one of its own
+    is not taken: ``shop-eu-counts-changelog`` may be of ``shop`` or of ``shop-eu``.
+    """
+    record = read_last(log, application_id)
+    stores = {*(record.changelogs if record else ()), *(topology.stores if topology else ())}
+    own = {epochs_name(application_id), *(changelog_name(application_id, store) for store in stores)}
+    return sorted(own & log.admin.topics().keys())
 
 
 def reset(topology: Topology | None, config: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, list[str]]:
@@ -37,6 +39,7 @@ def reset(topology: Topology | None, config: Mapping[str, Any], *, dry_run: bool
             "folders": [str(folder)] if folder.exists() else [],
         }
         if not dry_run:
+            log.producer(application_id).init()  # an instance that runs after all is fenced: it writes nothing any more
             log.admin.delete_topics(topics)
             log.admin.delete_group(application_id)
             remove_state(folder)

@@ -1,0 +1,128 @@
+"""``penstock status``: where an application stands, from outside."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.kafka import BootstrapOption, ClientOption, connected
+from penstock.cli.output import JsonOption, console, print_json
+from penstock.clock import SystemClock
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
+    from penstock.cli.standing import Standing
+    from penstock.log.kafka import KafkaLog
+
+
+def status(
+    application_id: Annotated[str, typer.Option("--application-id", help="Name of the application.")],
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)] = 2.0,
+    bootstrap: BootstrapOption = None,
+    client: ClientOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the last barrier of an application, how far it has read, what waits, and its changelogs. Needs no Spark.
+
+    Whether it runs cannot be seen from outside, only how old its last barrier is: without input there are no barriers.
+    """
+    from penstock.cli.standing import look
+
+    with connected(bootstrap, client, timeout=30) as log:
+        if not watch:
+            standing = look(log, application_id, SystemClock())
+            print_json(standing.data()) if as_json else console().print(shown(standing))
+            return
+        with suppress(KeyboardInterrupt):
+            _watch(looks(log, application_id, every), as_json)
+
+
+def looks(log: KafkaLog, application_id: str, every: float) -> Iterator[Standing]:
+    """Look at an application again and again."""
+    from penstock.cli.standing import look
+
+    pause = threading.Event()
+    while True:
+        yield look(log, application_id, SystemClock())
+        pause.wait(every)
+
+
+def _watch(standings: Iterator[Standing], as_json: bool) -> None:
+    if as_json or not sys.stdout.isatty():
+        for standing in standings:
+            typer.echo(json.dumps(standing.data()) if as_json else line(standing))
+        return
+    from rich.live import Live
+
+    with Live(console=console(), auto_refresh=False) as live:
+        for standing in standings:
+            live.update(shown(standing), refresh=True)
+
+
+def line(standing: Standing) -> str:
+    """Say it in one line, for logs."""
+    return f"{standing.application_id}: {headline(standing)}, lag {standing.lag:,}"
+
+
+def headline(standing: Standing) -> str:
+    """Say where the last barrier is."""
+    if standing.age_ms is None:
+        return "no epoch committed yet"
+    more = ", a transaction is open" if standing.transaction_open else ""
+    return f"epoch {standing.epoch:,} committed {age(standing.age_ms)} ago{more}"
+
+
+def age(milliseconds: int) -> str:
+    """Say how long something is ago.
+
+    >>> age(900), age(90_000), age(7_300_000)
+    ('0.9 s', '1 min 30 s', '2 h 1 min')
+    """
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def shown(standing: Standing) -> Group:
+    """Show everything, in tables."""
+    from rich.console import Group
+
+    parts: list[RenderableType] = [f"{standing.application_id}: {headline(standing)}"]
+    if standing.shards is not None:
+        parts.append(
+            f"{standing.shards} shards, {standing.lanes} lanes, topology {standing.fingerprint[:12]}, lag {standing.lag:,}"
+        )
+    places = [
+        (f"{p.topic}-{p.partition}", "-" if p.position is None else f"{p.position:,}", f"{p.stable:,}", f"{p.end:,}", f"{p.lag:,}")
+        for p in standing.places
+    ]  # fmt: skip
+    changelogs = [(c.store, f"{c.partitions}", f"{c.offsets:,}", c.topic) for c in standing.changelogs]
+    if places:
+        parts.append(_table(("input", "position", "stable end", "end", "lag"), places))
+    if changelogs:
+        parts.append(_table(("store", "partitions", "offsets", "changelog"), changelogs))
+    return Group(*parts)
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("input", "store", "changelog") else "right")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
