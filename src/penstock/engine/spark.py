@@ -139,6 +139,7 @@ class SparkLanes:
 
     def __init__(self, session: Any, stage: Stage, connection: Connection) -> None:
         from pyspark import cloudpickle
+        from pyspark.sql import functions as f
 
         self._session = session
         self._stage = stage
@@ -158,7 +159,11 @@ class SparkLanes:
         }
         # executors keep the consumers of a group, and want their settings to be always the same
         digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]
-        self._options = options | {"kafka.group.id": f"{stage.application_id}-spark-{digest}"}
+        options["kafka.group.id"] = f"{stage.application_id}-spark-{digest}"
+        self._reader = session.read.format("kafka").options(**options)
+        lanes = f.lit(stage.lanes)
+        self._lane = {name: f.pmod(f.col(name), lanes).cast("int") for name in ("shard", "route")}
+        self._columns: dict[tuple[str, ...], list[Any]] = {}
 
     @property
     def parallelism(self) -> int:
@@ -195,34 +200,45 @@ class SparkLanes:
         return frame
 
     def _lanes_of(self, frame: Any) -> Any:
-        from pyspark.sql import functions as f
-
-        column = "shard" if "shard" in frame.columns else "route"
-        return frame.repartitionById(self._stage.lanes, f.pmod(f.col(column), f.lit(self._stage.lanes)).cast("int"))
+        """Send every row to its lane."""
+        lane = self._lane["shard" if "shard" in frame.columns else "route"]
+        return frame.repartitionById(self._stage.lanes, lane)
 
     def _read(self, ranges: list[Range]) -> Any:
-        from pyspark.sql import functions as f
-
-        shards = f.lit(self._stage.shards)
-        source = self._session.read.format("kafka").options(**self._options, **_range_options(ranges))
-        by_key = f.pmod(f.crc32("key"), shards)
-        shard = f.coalesce(by_key, f.pmod(f.col("partition"), shards)).cast("int")
-        gathered = self._gathered(ranges)
-        if gathered:
-            shard = f.when(f.col("topic").isin(gathered), f.lit(0)).otherwise(shard)
-        # as text: nested columns cross into Python at 30 µs a row
-        headers = f.when(f.size("headers") > 0, f.to_json("headers"))
-        frame = source.load().select(
-            shard.alias("shard"), "topic", "partition", "offset", "key", "value",
-            f.unix_millis("timestamp").alias("timestamp"), headers.alias("headers"), f.lit(-1).cast("bigint").alias("reached"),
-        )  # fmt: skip
+        for name, value in _range_options(ranges).items():
+            self._reader.option(name, value)
+        frame = self._reader.load().select(*self._raw_columns(self._gathered(ranges)))
         return frame.coalesce(self._cores) if len(ranges) > self._cores else frame
 
-    def _gathered(self, ranges: list[Range]) -> list[str]:
+    def _raw_columns(self, gathered: tuple[str, ...]) -> list[Any]:
+        """Return the columns of a raw row; made once, because each part of an expression is a call to the JVM."""
+        if gathered not in self._columns:
+            from pyspark.sql import functions as f
+
+            shards = f.lit(self._stage.shards)
+            shard = f.coalesce(f.pmod(f.crc32("key"), shards), f.pmod(f.col("partition"), shards)).cast("int")
+            if gathered:
+                shard = f.when(f.col("topic").isin(*gathered), f.lit(0)).otherwise(shard)
+            # as text: nested columns cross into Python at 30 µs a row
+            headers = f.when(f.size("headers") > 0, f.to_json("headers"))
+            self._columns[gathered] = [
+                shard.alias("shard"),
+                *(f.col(name) for name in ("topic", "partition", "offset", "key", "value")),
+                f.unix_millis("timestamp").alias("timestamp"),
+                headers.alias("headers"),
+                f.lit(-1).cast("bigint").alias("reached"),
+            ]
+        return self._columns[gathered]
+
+    def _gathered(self, ranges: list[Range]) -> tuple[str, ...]:
         """Return the topics whose records all go to one shard."""
+        if not self._stage.plan.one_shard:
+            return ()
         one = [self._stage.sources[name] for name in self._stage.plan.one_shard]
         topics = {r.topic for r in ranges}
-        return sorted(t for t in topics if any(t in n.topics or (n.pattern and n.pattern.fullmatch(t)) for n in one))
+        return tuple(
+            sorted(t for t in topics if any(t in n.topics or (n.pattern and n.pattern.fullmatch(t)) for n in one))
+        )
 
     def _nothing(self) -> Any:
         return self._session.createDataFrame([], RAW)

@@ -93,91 +93,77 @@ def starts_of(*columns: Any) -> list[int]:
     return [0, *np.flatnonzero(changed).tolist(), count]
 
 
-def reach(table: pa.Table, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[pa.Table, Any, Times]:
-    """Sort raw rows by shard, topic, partition and offset; return them, the time that each reached, and how far the topics got.
+class Rows(NamedTuple):
+    """Raw rows with what orders them, as numbers: shard, topic number, partition, offset, and the time that was reached."""
+
+    table: pa.Table
+    shard: Any
+    topic: Any
+    partition: Any
+    offset: Any
+    reached: Any
+
+
+def numbered(table: pa.Table, topics: Sequence[str]) -> Rows:
+    """Return raw rows with their numbers; ``reached`` is what the column says."""
+    shard, partition, offset = (numbers(table[name]).astype(np.int64) for name in ("shard", "partition", "offset"))
+    return Rows(table, shard, number_topics(table["topic"], topics), partition, offset, numbers(table["reached"]))
+
+
+def reach(rows: Rows, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[Rows, Times]:
+    """Tell the time that each row reached, and how far the topics got; rows keep their places.
 
     ``by_shard``: the times are those that the rows of the shard reached; else (one reader has all rows) those of the partition.
     """
-    topic, partition = number_topics(table["topic"], topics), numbers(table["partition"]).astype(np.int64)
-    shard = numbers(table["shard"]).astype(np.int64)
-    keys = (
-        (numbers(table["offset"]), partition, topic, shard)
-        if by_shard
-        else (numbers(table["offset"]), partition, topic)
-    )
-    order = np.lexsort(keys)
-    table = table.take(pa.array(order))
-    topic, partition, shard = topic[order], partition[order], shard[order]
-    times = numbers(table["timestamp"]).astype(np.int64)
-    edges = starts_of(shard, topic, partition) if by_shard else starts_of(topic, partition)
-    groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges)) if len(times) else np.zeros(0, dtype=np.int64)
-    places = [(topics[topic[at]], int(partition[at])) for at in edges[:-1]] if len(times) else []
-    floor = np.array([before.get(place, -1) for place in places], dtype=np.int64)
-    reached = running_max(groups, np.maximum(times, floor[groups])) if len(times) else times
+    if not len(rows.table):
+        return rows, {}
+    shard = rows.shard if by_shard else np.zeros_like(rows.shard)
+    order = np.lexsort((rows.offset, rows.partition, rows.topic, shard))
+    topic, partition, shard = rows.topic[order], rows.partition[order], shard[order]
+    times = numbers(rows.table["timestamp"]).astype(np.int64)[order]
+    edges = starts_of(shard, topic, partition)
+    groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    places = [(topics[topic[at]], int(partition[at])) for at in edges[:-1]]
+    least = np.array([before.get(place, -1) for place in places], dtype=np.int64)
+    sorted_reached = running_max(groups, np.maximum(times, least[groups]))
     after: Times = {}
     for place, end in zip(places, edges[1:], strict=True):
-        after[place] = max(after.get(place, -1), int(reached[end - 1]))
-    return table, reached, after
+        after[place] = max(after.get(place, -1), int(sorted_reached[end - 1]))
+    reached = np.empty_like(sorted_reached)
+    reached[order] = sorted_reached
+    return rows._replace(reached=reached), after
 
 
 def raw_batches(
-    table: pa.Table,
-    reached: Any,
-    topics: Sequence[str],
-    source_of: dict[str, str],
-    carried: Callable[[str, int], int] | None,
+    rows: Rows, topics: Sequence[str], source_of: dict[str, str], carried: Callable[[str, int], int] | None
 ) -> Iterator[Batch]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
-    ``carried(source, partition)``: the time that the source's stage had seen of the partition before the epoch; None where a shard
-    sees every record itself, so that its clocks need no floor.
+    ``carried(source, partition)``: the time that the source's stage had seen of the partition before the epoch; None where no
+    clock needs a floor.
     """
-    topic, partition = number_topics(table["topic"], topics), numbers(table["partition"]).astype(np.int64)
-    shard = numbers(table["shard"]).astype(np.int64)
-    order = np.lexsort((numbers(table["offset"]), partition, topic, reached, shard))
-    table, reached = table.take(pa.array(order)), reached[order]
-    topic, shard = topic[order], shard[order]
+    if not len(rows.table):
+        return
+    order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
+    table, reached, shard = rows.table.take(pa.array(order)), rows.reached[order], rows.shard[order]
     nodes = [source_of[name] for name in topics]
     known = sorted(set(nodes))
-    source = np.array([known.index(node) for node in nodes], dtype=np.int64)[topic] if len(topic) else topic
-    columns = {name: table[name].to_pylist() for name in ("topic", "partition", "offset", "key", "value", "timestamp")}
-    headers = raw_headers(table["headers"])
-    reached_list = reached.tolist()
-    edges = starts_of(shard, source)
-    for begin, end in pairwise(edges):
+    source = np.array([known.index(node) for node in nodes], dtype=np.int64)[rows.topic[order]]
+    topic_names, partitions, offsets, keys, values, timestamps = (
+        table[name].to_pylist() for name in ("topic", "partition", "offset", "key", "value", "timestamp")
+    )
+    headers, reached_list = raw_headers(table["headers"]), reached.tolist()
+    for begin, end in pairwise(starts_of(shard, source)):
         node = known[int(source[begin])]
         part = slice(begin, end)
         floors: Iterable[int] = repeat(-1)
         if carried is not None:
-            least = {p: carried(node, p) for p in set(columns["partition"][part])}
-            floors = [max(r, least[p]) for r, p in zip(reached_list[part], columns["partition"][part], strict=True)]
-        origins = list(
-            map(
-                _new_origin,
-                zip(
-                    columns["topic"][part],
-                    columns["partition"][part],
-                    columns["offset"][part],
-                    columns["timestamp"][part],
-                    columns["key"][part],
-                    columns["value"][part],
-                    headers[part],
-                    columns["partition"][part],
-                    floors,
-                    reached_list[part],
-                    repeat(()),
-                ),
-            )
-        )
-        yield Batch(
-            int(shard[begin]),
-            node,
-            columns["key"][part],
-            columns["value"][part],
-            columns["timestamp"][part],
-            headers[part],
-            origins,
-        )
+            least = {p: carried(node, p) for p in set(partitions[part])}
+            floors = [max(r, least[p]) for r, p in zip(reached_list[part], partitions[part], strict=True)]
+        fields = (topic_names, partitions, offsets, timestamps, keys, values, headers, partitions)
+        parts = [column[part] for column in fields]
+        origins = list(map(_new_origin, zip(*parts, floors, reached_list[part], repeat(()))))
+        yield Batch(int(shard[begin]), node, parts[4], parts[5], parts[3], parts[6], origins)
 
 
 class _Header(msgspec.Struct):

@@ -69,13 +69,11 @@ def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.
         times = inbox.numbers(table["timestamp"])
         if marked.any():
             times = np.where(marked, -1, times)
-        table, reached, after = inbox.reach(
-            replace_column(table, "timestamp", times), orders.topics, before, by_shard=False
-        )
+        rows = inbox.numbered(replace_column(table, "timestamp", times), orders.topics)
+        rows, after = inbox.reach(rows, orders.topics, before, by_shard=False)
         before.update(after)
-        if marked.any():
-            reached = np.where(inbox.numbers(table["reached"]) == JUDGE, JUDGE, reached)
-        yield from replace_column(table, "reached", reached).combine_chunks().to_batches()
+        reached = np.where(marked, JUDGE, rows.reached) if marked.any() else rows.reached
+        yield from replace_column(rows.table, "reached", reached).combine_chunks().to_batches()
 
 
 def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.RecordBatch]:
@@ -141,27 +139,24 @@ class StepRun:
     def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
-        if not (self._step.timed and self._step.exchange and stage.shards > 1):  # nobody has told the times yet
+        told = self._step.timed and self._step.exchange and stage.shards > 1
+        if not told:
             table = self._sources.extract_times(table, orders.source_of, offsets(orders.reached))
-            judged = table.filter(pc.equal(table["reached"], JUDGE))
-            table = table.filter(pc.not_equal(table["reached"], JUDGE))
-            table, reached, after = inbox.reach(
-                table, orders.topics, offsets(orders.reached), by_shard=self._step.exchange
-            )
-        else:
-            judged = table.filter(pc.equal(table["reached"], JUDGE))
-            table = table.filter(pc.not_equal(table["reached"], JUDGE))
-            reached = inbox.numbers(table["reached"])
-            after = _greatest(table, reached)
-        self._report.reached = [(topic, partition, time) for (topic, partition), time in after.items()]
+        judged = table.filter(pc.equal(table["reached"], JUDGE))
         if len(judged):
+            table = table.filter(pc.not_equal(table["reached"], JUDGE))
             self._sources.judge(judged, orders.source_of, self._task(self._first_shard()))
+        rows = inbox.numbered(table, orders.topics)
+        if told:
+            after = _greatest(table, rows.reached)
+        else:
+            rows, after = inbox.reach(rows, orders.topics, offsets(orders.reached), by_shard=self._step.exchange)
+        self._report.reached = [(topic, partition, time) for (topic, partition), time in after.items()]
         if not self._step.exchange:  # no state: one task runs them all
-            table = replace_column(table, "shard", np.zeros(len(table), dtype=np.int32))
+            rows = rows._replace(shard=np.zeros_like(rows.shard))
+        floors = stage.shards > 1 and any(step.timed for step in stage.plan.steps)
         work = []
-        for batch in inbox.raw_batches(
-            table, reached, orders.topics, orders.source_of, self._carried() if stage.shards > 1 else None
-        ):
+        for batch in inbox.raw_batches(rows, orders.topics, orders.source_of, self._carried() if floors else None):
             if batch.source in self._step.sources:
                 work.append(batch)
             else:

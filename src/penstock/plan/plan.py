@@ -140,6 +140,8 @@ def mark_time(plan: Plan) -> Plan:
             or any(isinstance(node, SourceNode) and _asks_for_time(node) for node in asks)
         )
         steps.append(replace(step, timed=timed, scheduling=any(operator.scheduling for operator in operators)))
+    if any(step.timed for step in steps):  # what a later clock needs to know is told where the records are read
+        steps[0] = replace(steps[0], timed=True)
     return replace(plan, steps=tuple(steps))
 
 
