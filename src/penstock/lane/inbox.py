@@ -160,10 +160,14 @@ def raw_batches(
         if carried is not None:
             least = {p: carried(node, p) for p in set(partitions[part])}
             floors = [max(r, least[p]) for r, p in zip(reached_list[part], partitions[part], strict=True)]
-        fields = (topic_names, partitions, offsets, timestamps, keys, values, headers, partitions)
-        parts = [column[part] for column in fields]
-        origins = list(map(_new_origin, zip(*parts, floors, reached_list[part], repeat(()))))
-        yield Batch(int(shard[begin]), node, parts[4], parts[5], parts[3], parts[6], origins)
+        places = (topic_names[part], partitions[part], offsets[part])
+        data = (timestamps[part], keys[part], values[part], headers[part])
+        origins = list(
+            map(
+                _new_origin, zip(*places, *data, partitions[part], floors, reached_list[part], repeat(()), strict=False)
+            )
+        )
+        yield Batch(int(shard[begin]), node, keys[part], values[part], timestamps[part], headers[part], origins)
 
 
 class _Header(msgspec.Struct):
