@@ -1,14 +1,13 @@
-"""Word count, run in the test driver.
+"""Word count: the first application.
 
-Prints::
+With a broker (``penstock dev``) and its topic (``penstock topics create lines --partitions 4``)::
 
-    hello 1
-    stream 1
-    hello 2
+    penstock run examples/word_count.py:app
+
+or run this file. ``word_count_in_a_test.py`` runs the same topology without a broker.
 """
 
-from penstock import Serdes, StreamsBuilder
-from penstock.testing import TopologyTestDriver
+from penstock import App, Serdes, StreamsBuilder
 
 builder = StreamsBuilder()
 (
@@ -20,10 +19,7 @@ builder = StreamsBuilder()
     .to("word-counts")
 )
 
+app = App(builder, application_id="word-count")  # bootstrap_servers="localhost:9092"
+
 if __name__ == "__main__":
-    with TopologyTestDriver(builder) as driver:
-        lines = driver.input_topic("lines", value=Serdes.string)
-        lines.pipe(None, "hello stream")
-        lines.pipe(None, "hello")
-        for record in driver.output_topic("word-counts", value=Serdes.int64).read_all():
-            print(record.key, record.value)
+    app.run()

@@ -1,5 +1,6 @@
 """Every example in the documentation runs, and shows what it says."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -19,6 +20,8 @@ from penstock.testing import InputTopic, OutputTopic, TopologyTestDriver
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+#: those that end by themselves; the others are applications, and are run where there is a broker
+PRINTING = [path for path in EXAMPLES if "Prints::" in path.read_text()]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(penstock.__path__, "penstock."))
 
 
@@ -75,13 +78,18 @@ def test_examples_in_docstrings_run(name):
     assert runner.summarize().failed == 0
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PRINTING, ids=lambda path: path.name)
 def test_an_example_runs_and_prints_what_its_docstring_shows(path):
     run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    shown = runpy.run_path(str(path), run_name="example")["__doc__"].partition("Prints::\n")[2]
+    shown = str(ast.get_docstring(ast.parse(path.read_text()))).partition("Prints::\n")[2]
     wanted = [line.strip() for line in shown.splitlines() if line.strip()]
     assert run.stdout.split("\n")[:-1] == wanted
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path not in PRINTING], ids=lambda path: path.name)
+def test_an_example_that_prints_nothing_is_an_application(path):
+    assert isinstance(runpy.run_path(str(path), run_name="example")["app"], penstock.App)
 
 
 def test_the_first_app_of_the_readme_is_the_example():
