@@ -80,6 +80,7 @@ class Loop:
         self._scheduling = scheduling
         self._marker = 1 if config["processing_guarantee"] == "exactly_once" else 0
         self._in_transaction = False
+        self._doing = ""
         self._wake = threading.Event()
         self.stopping = False
         self.paused = False
@@ -150,7 +151,7 @@ class Loop:
             try:
                 self._perform(work)
             except (BrokerError, EngineError) as error:
-                if attempt + 1 == MOST_RUNS or not _passing(error) or self.stopping:
+                if attempt + 1 == MOST_RUNS or not self._may_run_again(error) or self.stopping:
                     raise
                 self.totals.retries += 1
                 logger.warning("epoch %d is run again: %s", work.orders.epoch, error)
@@ -159,6 +160,12 @@ class Loop:
             else:
                 self._publish(work)
                 return
+
+    def _may_run_again(self, error: BrokerError | EngineError) -> bool:
+        """Whether a second run may mend it. A commit whose outcome is unknown is not run again: the next start finds out."""
+        if self._doing == "commit" and not (isinstance(error, BrokerError) and error.abortable):
+            return False
+        return _passing(error)
 
     def _leave(self, error: BaseException) -> None:
         """Abort what a failure has left open: readers of the topics would wait for its end until it times out."""
@@ -172,6 +179,7 @@ class Loop:
 
     def _perform(self, work: Work) -> None:
         for name, step in STEPS:
+            self._doing = name
             self._tell(name, work.orders.epoch)
             began = stopwatch_us()
             self._in_transaction |= name == "begin"
