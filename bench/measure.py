@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import statistics
+import timeit
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +126,17 @@ def machine_cpu_seconds() -> float:
     words = (PROC / "stat").read_text().split()
     user, nice, system, _idle, _wait, irq, softirq, stolen = (int(word) for word in words[1:9])
     return (user + nice + system + irq + softirq + stolen) / TICK
+
+
+def machine_speed(rounds: int = 5) -> float:
+    """Million look-ups a second in a table larger than the caches, at best: how fast the machine is just now.
+
+    Virtual machines have neighbours. Where this differs between two runs, so does everything else.
+    """
+    table = {b"k%d" % n: n for n in range(200_000)}
+    wanted = random.Random(7).choices(list(table), k=100_000)
+    times = [timeit.timeit(lambda: sum(map(table.__getitem__, wanted)), number=1) for _ in range(rounds)]
+    return len(wanted) / min(times) / 1e6
 
 
 def members(root: int) -> dict[int, Stat]:

@@ -7,8 +7,9 @@ import pytest
 from bench.data import DataSet, progress_bar, write
 from bench.measure import members
 from bench.peers.java import CompilationFailed, CompilerNotFound, compiled, find_javac
+from bench.peers.run import Bench, check
 from bench.peers.system import SYSTEMS, Process, SystemFailed
-from bench.throughput import Bench, check, names, ratios
+from bench.throughput import names, ratios
 
 from penstock.dev.jars import JavaNotFound
 from penstock.log.kafka import KafkaLog
