@@ -24,6 +24,19 @@ def test_rows_outlive_the_process_object(folder):
     assert LmdbState(folder).map("a").get(b"k") == b"v"
 
 
+def test_a_map_that_is_asked_for_between_two_views_has_its_rows(folder):
+    first = LmdbState(folder)
+    first.map("a").write([(b"k", b"v")])
+    first.map("b").write([(b"k", b"w")])
+    first.close()
+    state = LmdbState(folder)
+    assert state.map("a").get(b"k") == b"v"
+    state.release()
+    other = state.map("b")
+    assert other.get(b"k") == b"w"
+    assert list(other.range(None, None)) == [(b"k", b"w")]
+
+
 def test_one_process_opens_a_folder_once(folder):
     state = LmdbState(folder)
     assert LmdbState.at(folder) is state

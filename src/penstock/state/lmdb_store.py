@@ -220,8 +220,7 @@ class LmdbState:
         found = self._maps.get(name)
         if found is None:
             found = self._maps[name] = LmdbMap(self, name)
-            if self._view is not None:
-                self._bind(found)
+            self._bind(found)  # as of the last view; a new one tells every map only if the directory has changed
         return found
 
     def drop(self, name: str) -> None:
