@@ -4,6 +4,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.log.client import Connection
+from penstock.log.kafka import KafkaLog
 
 SASL = {
     "security.protocol": "SASL_SSL",
@@ -127,3 +128,9 @@ def test_settings_of_java_may_be_given_as_they_are():
 def test_what_spark_cannot_be_told_is_refused_with_a_remedy(kafka, message):
     with pytest.raises(ConfigError, match=message):
         spark(**kafka)
+
+
+@pytest.mark.parametrize("make", [lambda log: log.admin, lambda log: log.producer(None), lambda log: log.producer("a")])
+def test_settings_that_the_client_refuses_are_an_error_of_the_configuration(make):
+    with pytest.raises(ConfigError, match=r"kafka=.*No such configuration property: .no\.such"):
+        make(KafkaLog("127.0.0.1:1", {"no.such": 1}))

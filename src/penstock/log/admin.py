@@ -30,8 +30,8 @@ from confluent_kafka.admin import (
 
 from penstock.clock import SystemClock
 from penstock.log.base import Offsets, TopicPartition, TopicSpec
-from penstock.log.client import Connection, logger
-from penstock.log.failures import broker_error, kafka_error
+from penstock.log.client import Connection
+from penstock.log.failures import broker_error, kafka_error, made
 from penstock.log.topics import check_configs, check_partitions
 
 T = TypeVar("T")
@@ -46,7 +46,12 @@ class KafkaAdmin:
         self._connection = connection
         self._request_seconds = min(15.0, timeout)
         self._timeout_ms = round(timeout * 1000)
-        self._client = AdminClient(connection.settings("admin"), logger=logger)
+        self._client = made(AdminClient, connection.settings("admin"))
+
+    def cluster(self) -> tuple[str, list[str]]:
+        """Return the id of the cluster, and where its brokers say that they are (host:port)."""
+        found = self._call("describe the cluster", lambda: self._client.list_topics(timeout=self._request_seconds))
+        return found.cluster_id or "", [f"{broker.host}:{broker.port}" for broker in found.brokers.values()]
 
     def topics(self) -> dict[str, int]:
         """Return every topic with the number of its partitions; those of the cluster itself left out."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.errors import BrokerError, FencedError, TopicError
+from penstock.errors import BrokerError, ConfigError, FencedError, TopicError
+from penstock.log.client import logger
+
+T = TypeVar("T")
 
 #: another producer has the id, or the coordinator gave up on this one
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -70,6 +76,15 @@ REMEDIES = {
 }
 for _code in MISSING_TOPIC:
     REMEDIES[_code] = "create it (`penstock topics create`), with enough partitions"
+
+
+def made(client: Callable[..., T], settings: Mapping[str, Any]) -> T:
+    """Make a client of the library; settings that it refuses are the reader's to correct."""
+    try:
+        return client(settings, logger=logger)
+    except KafkaException as exception:
+        said = kafka_error(exception).str()
+        raise ConfigError(f"the client settings (kafka={{...}}) are refused: {said}") from exception
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:

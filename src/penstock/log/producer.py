@@ -19,8 +19,8 @@ from confluent_kafka import TopicPartition as Position
 from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import OnRefused, Row, TopicPartition
 from penstock.log.bounded import bounded
-from penstock.log.client import Connection, logger
-from penstock.log.failures import broker_error, kafka_error
+from penstock.log.client import Connection
+from penstock.log.failures import broker_error, kafka_error, made
 
 #: calls that wait are cut into slices, so that Ctrl-C is heard
 SLICE_SECONDS = 1.0
@@ -40,7 +40,7 @@ class _RowWriter:
         self._failed: list[tuple[KafkaError, str]] = []
         settings = connection.settings("producer", **required)
         settings |= {"delivery.report.only.error": True, "on_delivery": self._on_failed_delivery}
-        self._client = Client(settings, logger=logger)
+        self._client = made(Client, settings)
 
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
         """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
@@ -182,7 +182,7 @@ class TransactionalProducer(_RowWriter):
         """
         if group not in self._groups:
             settings = self._connection.settings("consumer", group_id=group, enable_auto_commit=False)
-            consumer = Consumer(settings, logger=logger)
+            consumer = made(Consumer, settings)
             try:
                 self._in_slices(doing, lambda seconds: consumer.committed(positions, timeout=seconds))
                 self._groups[group] = consumer.consumer_group_metadata()
@@ -241,5 +241,5 @@ class PlainProducer(_RowWriter):
     def _committer(self, group: str) -> Consumer:
         if group not in self._committers:
             settings = self._connection.settings("consumer", group_id=group, enable_auto_commit=False)
-            self._committers[group] = Consumer(settings, logger=logger)
+            self._committers[group] = made(Consumer, settings)
         return self._committers[group]

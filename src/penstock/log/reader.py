@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition as Position
 from penstock.errors import BrokerError
 from penstock.log.admin import KafkaAdmin
 from penstock.log.base import LogRecord, TopicPartition
-from penstock.log.client import Connection, logger
-from penstock.log.failures import TRANSIENT, broker_error
+from penstock.log.client import Connection
+from penstock.log.failures import TRANSIENT, broker_error, made
 
 BATCH = 10_000
 POLL_SECONDS = 0.1
@@ -57,7 +57,7 @@ class KafkaReader:
             isolation_level="read_committed" if self._committed else "read_uncommitted",
             fetch_wait_max_ms=fetch_wait_ms,
         )
-        return Consumer(settings, logger=logger)
+        return made(Consumer, settings)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
