@@ -147,13 +147,18 @@ _ASK_METADATA = struct.pack(">hhih8siB", 3, 4, 1, 8, b"penstock", 0, 0)
 def answers(host: str, port: int) -> bool:
     """Tell whether a broker listens there that is ready: one that lists at least one broker as alive, itself."""
     try:
-        with socket.create_connection((host, port), timeout=1) as connection:
-            connection.sendall(struct.pack(">i", len(_ASK_METADATA)) + _ASK_METADATA)
-            reply = _read(connection, struct.unpack(">i", _read(connection, 4))[0])
+        reply = ask(host, port, _ASK_METADATA)
         _, _, brokers = struct.unpack_from(">iii", reply)  # correlation id, throttle time, number of brokers
     except (OSError, struct.error):
         return False
     return bool(brokers > 0)
+
+
+def ask(host: str, port: int, request: bytes, timeout: float = 1) -> bytes:
+    """Send a request of Kafka's protocol over a plain connection; return the answer."""
+    with socket.create_connection((host, port), timeout=timeout) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        return _read(connection, struct.unpack(">i", _read(connection, 4))[0])
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

@@ -1,0 +1,114 @@
+"""The doctor looks at Spark: whether another one is in the way, and, asked to, whether it runs and finds Kafka.
+
+Spark is tried in a process of its own, with a limit of time: it may fail in ways that leave a JVM hanging.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.finding import Finding
+from penstock.errors import PenstockError
+
+LIMIT_SECONDS = 180
+
+#: makes the session that an application would, and runs a Python function in it; then asks Kafka for a range without records
+PROBE = """
+import json, sys
+from penstock.engine.spark import make_session
+from penstock.log.client import Connection
+
+asked = json.load(sys.stdin)
+session = make_session("local[1]", "penstock doctor")
+rows = session.range(1000).mapInArrow(lambda batches: batches, "id long").count()
+told = {"spark": session.version, "java": session._jvm.java.lang.System.getProperty("java.version"), "rows": rows}
+if asked["offsets"]:
+    options = Connection(asked["servers"], asked["kafka"]).spark_options()
+    place = json.dumps(asked["offsets"])
+    options |= {"subscribe": ",".join(asked["offsets"]), "startingOffsets": place, "endingOffsets": place}
+    told["read"] = session.read.format("kafka").options(**options).load().count()
+session.stop()
+print(json.dumps(told))
+"""
+
+
+def examine(servers: str, kafka: Mapping[str, Any], full: bool) -> Iterator[Finding]:
+    """Look at the environment and, if ``full``, start Spark."""
+    yield from other_spark(os.environ.get("SPARK_HOME"))
+    if full:
+        yield from session({"servers": servers, "kafka": dict(kafka), "offsets": ends(servers, kafka)})
+
+
+def other_spark(home: str | None) -> Iterator[Finding]:
+    """Check that SPARK_HOME, which PySpark obeys, does not lead to a Spark of another version."""
+    from penstock.dev.jars import spark_home
+
+    if home is None:
+        return
+    ours = {path.name for path in (spark_home() / "jars").glob("spark-core_*.jar")}
+    theirs = {path.name for path in (Path(home) / "jars").glob("spark-core_*.jar")}
+    advice = "" if ours & theirs else f"PySpark would use that Spark, not its own ({', '.join(ours)}): unset SPARK_HOME"
+    yield Finding("SPARK_HOME", f"{home} ({', '.join(sorted(theirs)) or 'no Spark'})", advice)
+
+
+def session(question: Mapping[str, Any], limit: float = LIMIT_SECONDS) -> Iterator[Finding]:
+    """Start Spark as an application would, and let it do a little work."""
+    import subprocess
+    import sys
+
+    from penstock.dev.watch import kill_session
+
+    with subprocess.Popen(
+        [sys.executable, "-c", PROBE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            told, complaint = process.communicate(json.dumps(question, default=str), timeout=limit)
+        except subprocess.TimeoutExpired:
+            advice = "see what keeps it: memory, a proxy, a name of this machine that nobody knows"
+            yield Finding("Spark", f"did not do its work within {limit:g} s", advice)
+            return
+        finally:
+            kill_session(process.pid)
+    if process.returncode != 0:
+        lines = [line for line in complaint.splitlines() if line.strip()]
+        yield Finding("Spark", "does not run", lines[-1] if lines else f"it ended with code {process.returncode}")
+        return
+    yield Finding("Spark", summary(json.loads(told.splitlines()[-1])))
+
+
+def summary(told: Mapping[str, Any]) -> str:
+    """Say what the session did.
+
+    >>> summary({"spark": "4.2.0", "java": "21.0.8", "rows": 1000})
+    '4.2.0 on Java 21.0.8 ran a Python function on 1000 rows; Kafka was not asked'
+    """
+    kafka = "it found Kafka" if "read" in told else "Kafka was not asked"
+    return f"{told['spark']} on Java {told['java']} ran a Python function on {told['rows']} rows; {kafka}"
+
+
+def ends(servers: str, kafka: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the end of each partition of one topic, in Spark's form; nothing if there is none, or no cluster."""
+    from penstock.cli.doctor_kafka import ANSWER_SECONDS, unreachable
+    from penstock.log.kafka import KafkaLog
+
+    if len(unreachable(servers.split(","))) == len(servers.split(",")):
+        return {}
+    log = KafkaLog(servers, kafka, timeout=ANSWER_SECONDS)
+    try:
+        for name, partitions in log.admin.topics().items():
+            found = log.admin.stable_offsets([(name, number) for number in range(partitions)])
+            return {name: {str(number): end for (_, number), end in found.items()}}
+    except PenstockError:
+        return {}  # what is wrong with the cluster has been said already
+    finally:
+        log.close()
+    return {}
