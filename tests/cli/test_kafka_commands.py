@@ -72,7 +72,7 @@ def test_a_topic_that_differs_or_is_missing_is_an_error_with_a_remedy(run, topic
     assert "has 1 partitions, but must have 2" in run("topics", "create", topic, "-p", "2", code=1).stderr
     assert "penstock topics create" in run("topics", "describe", "none-such", code=1).stderr
     assert "penstock topics create" in run("produce", "none-such", stdin="a\n", code=1).stderr
-    assert "write name=value" in run("topics", "create", "x", "-c", "oops", code=1).stderr
+    assert "write name=value" in run("topics", "create", "x", "-c", "oops", code=2).stderr
 
 
 def test_without_a_broker_the_error_says_what_to_do():
@@ -158,9 +158,9 @@ def test_wrong_forms_partitions_and_options_are_named(run, topic):
     run("produce", topic, stdin="text\n")
     wrong = run("consume", topic, "--from-beginning", "--until-end", "--value", "int64", code=1)
     assert f"the value of {topic}-0@0 is not int64" in wrong.stderr
-    assert "has no partition 3" in run("consume", topic, "--partition", "3", code=1).stderr
-    assert "one key" in run("produce", topic, "--separator", ":", "--records", stdin="", code=1).stderr
-    assert "no file" in run("produce", topic, "--file", "nowhere", code=1).stderr
+    assert "has no partition 3" in run("consume", topic, "--partition", "3", code=2).stderr
+    assert "one key" in run("produce", topic, "--separator", ":", "--records", stdin="", code=2).stderr
+    assert "no file" in run("produce", topic, "--file", "nowhere", code=2).stderr
     assert "not a record" in run("produce", topic, "--records", stdin="[]\n", code=1).stderr
 
 

@@ -1,7 +1,7 @@
 """All commands in one application, and what becomes of an error.
 
 Exit codes: 0 done; 1 something is wrong (an error, a demo that differs, a doctor that found a problem); 2 wrong use (an option,
-an address, a setting); 3 another instance of the application has taken over.
+an address, a setting, a program that is refused): the same call fails again; 3 another instance of the application has taken over.
 """
 
 from __future__ import annotations

@@ -1,127 +1,74 @@
-"""``penstock demo``: run a program on generated purchases, watch it, and check what it came to.
-
-It runs in the test driver, with the operators and stores that the lanes use; no broker, no Spark.
-"""
+"""``penstock demo``: run a program on generated purchases, watch it, and check what it came to."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.dev import interruptible
+from penstock.cli.exits import FAILED, INTERRUPTED
 from penstock.cli.output import JsonOption, print_json
 
 if TYPE_CHECKING:
-    from penstock.cli.demo_topology import Results
+    from penstock.cli.demo_progress import Progress, Watch
 
-
-@dataclass(slots=True)
-class Progress:
-    """How far a run has come, and its results so far."""
-
-    total: int
-    done: int = 0
-    milliseconds: int = 0
-    written: int = 0
-    spend: dict[str, int] = field(default_factory=dict)
-    revenue: dict[Any, int] = field(default_factory=dict)
-
-    @property
-    def rate(self) -> int:
-        """Records a second."""
-        return self.done * 1000 // max(1, self.milliseconds)
-
-
-Watch = Callable[[Progress], None]
+#: purchases of a demo in the test driver, which has no end of its own
+DRIVER_RECORDS = 20_000
 
 
 def demo(
-    records: Annotated[int, typer.Option(help="Number of purchases to make.", min=1)] = 20_000,
-    plain: Annotated[bool, typer.Option("--plain", help="No live view, only the summary.")] = False,
+    records: Annotated[int | None, typer.Option(help="Stop after so many purchases.", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds of running.", min=1)] = None,
+    rate: Annotated[int, typer.Option(help="Purchases a second.", min=1)] = 2000,
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    driver: Annotated[bool, typer.Option("--driver", help="In the test driver: no Kafka, Spark or Java.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="No live view, only the summary: for pipes.")] = False,
     as_json: JsonOption = False,
     seed: Annotated[int, typer.Option(help="Another seed makes other purchases.")] = 1,
 ) -> None:
-    """Run a program on generated purchases, watch it, and compare its results with plain Python (exit code 1: differ)."""
-    from penstock.cli import demo_view
-    from penstock.cli.demo_topology import events, expected
+    """Start Kafka and Spark, run a program on generated purchases, and watch it until Ctrl-C.
 
-    if as_json or plain or not sys.stdout.isatty():
-        progress = run(records, seed, lambda progress: None)
-    else:
-        with demo_view.live(records) as watch:
-            progress = run(records, seed, watch)
-    differences = compare(progress, expected(events(records, seed)))
-    if as_json:
-        print_json(summary(progress, differences))
-    else:
-        demo_view.print_summary(progress, differences)
-    if differences:
-        raise typer.Exit(1)
-
-
-def run(purchases: int, seed: int, watch: Watch) -> Progress:
-    """Send all events through the topology; call ``watch`` about ten times a second."""
-    from penstock.cli.demo_topology import REVENUE_KEY, events, topology
-    from penstock.clock import SystemClock
-    from penstock.serde import Serdes
-    from penstock.testing import TopologyTestDriver
-
-    progress, now_ms = Progress(total=purchases), SystemClock().now_ms
-    with TopologyTestDriver(topology()) as driver:
-        topics = {name: driver.input_topic(name) for name in ("products", "purchases")}
-        spend = driver.output_topic("customer-spend", value=Serdes.int64)
-        revenue = driver.output_topic("category-revenue", key=REVENUE_KEY, value=Serdes.int64)
-
-        def catch_up(at: int) -> None:
-            progress.milliseconds = at - began
-            for topic, table in ((spend, progress.spend), (revenue, progress.revenue)):
-                news = topic.read_all()
-                progress.written += len(news)
-                table.update((record.key, record.value) for record in news)
-            watch(progress)
-
-        began = seen = now_ms()
-        for event in events(purchases, seed):
-            topics[event.topic].pipe(event.key, event.value, event.timestamp)
-            progress.done += event.topic == "purchases"
-            if (at := now_ms()) - seen >= 100:
-                seen = at
-                catch_up(at)
-        catch_up(now_ms())
-    return progress
-
-
-def compare(progress: Progress, wanted: Results) -> list[str]:
-    """Say in what the results of a run differ from those wanted."""
-    return [*differing(progress.spend, wanted.spend), *differing(progress.revenue, wanted.revenue)]
-
-
-def differing(got: Mapping[Any, int], want: Mapping[Any, int]) -> Iterator[str]:
-    """Say which rows of a table differ.
-
-    >>> list(differing({"a": 1, "b": 2}, {"a": 1, "b": 3}))
-    ['b: Penstock says 2, plain Python says 3']
+    The program has a re-key, a join with a table, a table of sums and a tumbling window. At the end the committed results are
+    compared with those of plain Python (exit code 1: they differ). Nothing is left behind.
     """
-    for key in sorted(got.keys() | want.keys()):
-        if got.get(key) != want.get(key):
-            yield f"{key}: Penstock says {got.get(key)}, plain Python says {want.get(key)}"
+    from penstock.cli import demo_view
+
+    live = not (as_json or plain) and sys.stdout.isatty()
+    if not driver:
+        fetch_jars()
+    with demo_view.live() if live else nullcontext(demo_view.phases(quiet=as_json)) as watch:
+        try:
+            progress = _run(watch, records, seconds, rate, master, driver, seed)
+        except KeyboardInterrupt:  # a second one, or one before there was anything to compare
+            raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(progress.summary())
+    else:
+        demo_view.print_summary(progress)
+    if progress.differences():
+        raise typer.Exit(FAILED)
 
 
-def summary(progress: Progress, differences: list[str]) -> dict[str, Any]:
-    """Return the outcome as plain data."""
-    return {
-        "purchases": progress.done,
-        "results_written": progress.written,
-        "milliseconds": progress.milliseconds,
-        "records_per_second": progress.rate,
-        "spend_cents": dict(sorted(progress.spend.items())),
-        "revenue_cents": [
-            {"category": window.key, "start": window.start, "end": window.end, "cents": cents}
-            for window, cents in sorted(progress.revenue.items())
-        ],
-        "equal_to_plain_python": not differences,
-        "differences": differences,
-    }
+def fetch_jars() -> None:
+    """Bring what Kafka and Spark need, with a bar, once."""
+    from penstock.cli.bars import fetch, fetch_connector
+    from penstock.dev.server import COORDINATES, JARS
+
+    fetch("Kafka", COORDINATES, JARS)
+    fetch_connector()
+
+
+def _run(
+    watch: Watch, records: int | None, seconds: float | None, rate: int, master: str, driver: bool, seed: int
+) -> Progress:
+    if driver:
+        from penstock.cli import demo_driver
+
+        return demo_driver.run(records or DRIVER_RECORDS, seed, watch)
+    from penstock.cli import demo_engine
+
+    with interruptible():
+        return demo_engine.run(demo_engine.Plan(records, seconds, rate, seed, master), watch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,51 +10,98 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.columns import Columns
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from penstock.cli.output import console
 
 if TYPE_CHECKING:
-    from penstock.cli.demo import Progress, Watch
+    from penstock.cli.demo_progress import Progress, Watch
 
 ROWS = 8
 
 
 @contextmanager
-def live(total: int) -> Iterator[Watch]:
+def live() -> Iterator[Watch]:
     """Show the state of a run on the terminal; gives the function that is called with it."""
-    bar = Bar(
-        TextColumn("purchases"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]:,} a second"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    task = bar.add_task("purchases", total=total, rate=0)
-    with Live(bar, console=console(), auto_refresh=False, transient=True) as view:
+    spinner = Spinner("dots")
+    with Live(spinner, console=console(), refresh_per_second=8, transient=True) as view:
 
         def watch(progress: Progress) -> None:
-            bar.update(task, completed=progress.done, rate=progress.rate)
-            view.update(Group(bar, tables(progress)), refresh=True)
+            view.update(shown(progress, spinner))
 
         yield watch
 
 
-def print_summary(progress: Progress, differences: list[str]) -> None:
+def phases(quiet: bool) -> Watch:
+    """Return a watch that says each phase once, in a line on standard error; or nothing."""
+    said = ""
+
+    def watch(progress: Progress) -> None:
+        nonlocal said
+        if progress.phase != said and not quiet:
+            said = progress.phase
+            print(f"{progress.milliseconds / 1000:5.1f} s  {said}", file=sys.stderr, flush=True)
+
+    return watch
+
+
+def shown(progress: Progress, spinner: Spinner) -> RenderableType:
+    """Show a run: what it does, how fast, and its results so far."""
+    spinner.update(text=f" {progress.milliseconds / 1000:.0f} s  {progress.phase}")
+    parts: list[RenderableType] = [spinner]
+    if progress.total is not None:
+        parts.append(ProgressBar(total=progress.total, completed=progress.purchases, width=60))
+    parts.append(Text(f"{progress.purchases:,} purchases written, {progress.written:,} committed results read"))
+    if progress.reading is not None and progress.reading.epochs:
+        parts.append(gauges(progress))
+    if progress.written:
+        parts.append(tables(progress))
+    parts.append(Text("Ctrl-C ends it, and compares the results with plain Python.", style="dim"))
+    return Group(*parts)
+
+
+def gauges(progress: Progress) -> Table:
+    """Show the application in numbers."""
+    reading = progress.reading
+    assert reading is not None
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("records in/s", "results out/s", "lag", "epoch", "took", "dropped"):
+        table.add_column(title, justify="right", min_width=8)
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reading.dropped.items())) or "0"
+    table.add_row(
+        f"{reading.in_rate:,}", f"{reading.out_rate:,}", f"{reading.lag:,}", f"{reading.epoch:,}", f"{reading.epoch_ms:,} ms", dropped,
+    )  # fmt: skip
+    return table
+
+
+def print_summary(progress: Progress) -> None:
     """Print the outcome of a run."""
     out = console()
     out.print(tables(progress))
-    out.print(
-        f"{progress.done:,} purchases in {progress.milliseconds / 1000:.1f} s ({progress.rate:,} a second), "
-        f"{progress.written:,} results written, {len(progress.spend)} customers, {len(progress.revenue)} windows."
-    )
+    out.print(outcome(progress))
+    differences = progress.differences()
     if not differences:
         out.print("All results equal those of plain Python.", style="green")
         return
     out.print(f"{len(differences)} results differ from those of plain Python:", style="red")
     for line in differences[:20]:
         out.print(f"  {line}", markup=False)
+
+
+def outcome(progress: Progress) -> str:
+    """Say what was done, in numbers."""
+    said = f"{progress.purchases:,} purchases in {progress.milliseconds / 1000:.1f} s"
+    if progress.reading is not None:
+        said += f" and {progress.reading.epochs:,} epochs"
+    said += f", {progress.written:,} results written, {len(progress.spend)} customers, {len(progress.revenue)} windows."
+    if progress.first_result_ms is not None:
+        said += f" First committed result after {progress.first_result_ms / 1000:.1f} s."
+    return said
 
 
 def tables(progress: Progress) -> Columns:
@@ -64,17 +112,17 @@ def tables(progress: Progress) -> Columns:
 def top_customers(spend: dict[str, int]) -> Table:
     """Return the customers who spent most."""
     table = _table("Top customers (a table)", "customer", "spent")
-    for customer, cents in sorted(spend.items(), key=lambda row: (-row[1], row[0]))[:ROWS]:
+    for customer, cents in sorted(dict(spend).items(), key=lambda row: (-row[1], row[0]))[:ROWS]:
         table.add_row(customer, _money(cents))
     return table
 
 
 def newest_windows(revenue: dict[Any, int]) -> Table:
     """Return the windows that began last."""
-    table = _table("Revenue (windows of a minute)", "minute", "category", "revenue")
-    newest = sorted(revenue.items(), key=lambda row: (-row[0].start, row[0].key))[:ROWS]
+    table = _table("Revenue (windows of 10 s)", "from", "category", "revenue")
+    newest = sorted(dict(revenue).items(), key=lambda row: (-row[0].start, row[0].key))[:ROWS]
     for window, cents in newest:
-        table.add_row(f"{datetime.fromtimestamp(window.start / 1000, UTC):%H:%M}", window.key, _money(cents))
+        table.add_row(f"{datetime.fromtimestamp(window.start / 1000, UTC):%H:%M:%S}", window.key, _money(cents))
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import ConfigError, FencedError, PenstockError, TopologyChanged
+from penstock.errors import ConfigError, FencedError, PenstockError, TopologyError
 
 DONE = 0
 FAILED = 1
@@ -23,4 +23,4 @@ def exit_code(error: BaseException) -> int:
     """
     if isinstance(error, FencedError):
         return FENCED
-    return WRONG_USE if isinstance(error, WrongUse | ConfigError | TopologyChanged) else FAILED
+    return WRONG_USE if isinstance(error, WrongUse | ConfigError | TopologyError) else FAILED

@@ -123,10 +123,11 @@ def conduct(app: App, view: View, *, until_caught_up: bool, trace: bool) -> int:
     error: PenstockError | None = None
     with view, stop_signals() as stops, logging_to(view, app):
         app.start()
-        quiet = Quiet()
+        quiet, stopping = Quiet(), False
         while not ended.wait(TICK):
             reading = gauge.read(app.metrics(), stopwatch_us())
-            if stops.asked() or (until_caught_up and quiet.is_now(reading, stopwatch_us())):
+            stopping |= stops.asked() or (until_caught_up and quiet.is_now(reading, stopwatch_us()))
+            if stopping:
                 view.phase("stopping at the next barrier")
                 app.close(timeout=0)
             elif reading.state in ("RUNNING", "PAUSED"):

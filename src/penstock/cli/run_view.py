@@ -219,7 +219,8 @@ def farewell(reading: Reading) -> str:
 
 def failure(reading: Reading, error: PenstockError, trace: bool) -> str:
     """Say why an application ended: the error as it is, and how to see more."""
-    lines = [f"penstock: {reading.application_id} has failed.", str(error)]
+    said = f"{reading.application_id} has failed"
+    lines = [f"penstock: {error}"] if str(error).startswith(said) else [f"penstock: {said}.", str(error)]
     if trace:
         lines.append(remote_trace(error))
     elif hasattr(error, "remote_traceback"):
