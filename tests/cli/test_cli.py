@@ -1,6 +1,5 @@
 """The commands, as a user calls them: output, JSON, exit codes, and messages without tracebacks."""
 
-import itertools
 import json
 import subprocess
 import sys
@@ -9,12 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import demo as demo_command
-from penstock.cli import doctor as doctor_command
 from penstock.cli.app import app
-from penstock.cli.demo_topology import Results, events, expected
 from penstock.config import SETTINGS
-from penstock.dev import jars
 
 RUNNER = CliRunner()
 
@@ -36,6 +31,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def make():\n    return builder.build()\n"
         "def needs(argument):\n    return builder\n"
         "number = 5\n"
+        "def app():\n    from penstock import App\n    return App(builder, application_id='shop')\n"
         "class Holder:\n    inner = builder\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -53,6 +49,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "shop_for_cli_tests:builder",
         "shop_for_cli_tests:make",
         "shop_for_cli_tests:make()",
+        "shop_for_cli_tests:app",
         "shop_for_cli_tests:Holder.inner",
         "shop_for_cli_tests",
         "shop_for_cli_tests.py:builder",
@@ -101,12 +98,13 @@ def test_optimize_is_that_of_build(program):
         (["shop_for_cli_tests:number"], "it must be a StreamsBuilder, a Topology, or a function"),
         (["shop_for_cli_tests:needs"], "needs arguments"),
         (["shop_for_cli_tests:make", "--optimize", "all"], "is built already"),
+        (["shop_for_cli_tests:app", "--optimize", "all"], "is built already"),
         (["shop_for_cli_tests:builder", "--optimize", "al"], "there is no optimisation 'al'"),
         (["json"], "has no builder and no topology"),
     ],
 )
 def test_wrong_addresses_are_explained(program, arguments, message):
-    assert message in run("topology", *arguments, code=1).stderr
+    assert message in run("topology", *arguments, code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_wrong_addresses_are_explained(program, arguments, message):
 def test_a_program_that_cannot_be_imported_is_explained_with_its_line(tmp_path, monkeypatch, source, message):
     (tmp_path / "broken_for_cli_tests.py").write_text(source)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    told = run("topology", f"{tmp_path}/broken_for_cli_tests.py:builder", code=1).stderr
+    told = run("topology", f"{tmp_path}/broken_for_cli_tests.py:builder", code=2).stderr
     assert told.startswith("penstock: ")
     assert message in told
 
@@ -132,97 +130,7 @@ def test_wrong_use_of_a_command_has_exit_code_2():
     run("dance", code=2)
 
 
-# demo
-
-
-def test_demo_runs_and_equals_plain_python():
-    result = run("demo", "--plain", "--records", "300")
-    assert "All results equal those of plain Python." in result.stdout
-    assert "300 purchases" in result.stdout
-    assert "Top customers" in result.stdout
-
-
-def test_demo_gives_its_results_as_json_and_the_same_for_a_seed():
-    first, again, other = (
-        json.loads(run("demo", "--json", "--records", "50", "--seed", seed).stdout) for seed in ("7", "7", "8")
-    )
-    assert first["equal_to_plain_python"] is True
-    assert first["purchases"] == 50
-    assert first["spend_cents"] == again["spend_cents"] != other["spend_cents"]
-    assert sum(first["spend_cents"].values()) == sum(row["cents"] for row in first["revenue_cents"])
-
-
-def test_demo_that_differs_says_so_and_fails(monkeypatch):
-    def wrong(of):
-        spend, revenue = expected(of)
-        return Results({**spend, "customer-01": -1}, revenue)
-
-    monkeypatch.setattr("penstock.cli.demo_topology.expected", wrong)
-    result = run("demo", "--plain", "--records", "200", code=1)
-    assert "1 results differ" in result.stdout
-    assert "customer-01: Penstock says" in result.stdout
-
-
-def test_demo_events_are_late_unknown_and_repriced():
-    made = list(events(2000, 1))
-    purchases = [event for event in made if event.topic == "purchases"]
-    assert any(one.timestamp > other.timestamp for one, other in itertools.pairwise(purchases))
-    assert any(event.value["product"] == "voucher" for event in purchases)
-    assert len(made) - len(purchases) == 8 + 8  # the catalogue, and a change of price every 250 purchases
-
-
-def test_demo_shows_its_progress_while_it_runs(monkeypatch):
-    seen = []
-    demo_command.run(400, 1, lambda progress: seen.append(progress.done))
-    assert seen[-1] == 400
-
-
-def test_live_view_draws_a_bar_and_both_tables(monkeypatch, capsys):
-    from rich.console import Console
-
-    from penstock.cli import demo_view
-
-    monkeypatch.setattr(demo_view, "console", lambda: Console(force_terminal=True, width=120))
-    with demo_view.live(100) as watch:
-        demo_command.run(100, 1, watch)
-    shown = capsys.readouterr().out
-    assert "100/100" in shown
-    assert "Top customers" in shown
-    assert "Revenue" in shown
-
-
-# doctor, config, version
-
-
-def test_doctor_finds_everything_here():
-    told = json.loads(run("doctor", "--json").stdout)
-    assert told["good"] is True
-    assert {"Python", "Java", "pyspark", "lmdb", "cache"} <= {finding["subject"] for finding in told["findings"]}
-    assert "Everything is there." in run("doctor").stdout
-
-
-def test_doctor_says_what_to_do_without_java(monkeypatch):
-    def none():
-        raise jars.JavaNotFound("no Java runtime was found. Install Java 17")
-
-    monkeypatch.setattr(jars, "find_java", none)
-    result = run("doctor", code=1)
-    assert "Install Java 17" in result.stdout
-    assert "1 to do." in result.stdout
-
-
-def test_doctor_finds_an_old_java(monkeypatch):
-    monkeypatch.setattr(doctor_command, "java_version", lambda program: 11)
-    assert "Java 17 or newer" in doctor_command.java().advice
-
-
-def test_doctor_finds_missing_and_old_libraries(monkeypatch):
-    from importlib import metadata
-
-    monkeypatch.setattr(metadata, "requires", lambda name: ["rich>=999", "no-such-thing>=1", "x>=1; extra == 'dev'"])
-    rich, missing = doctor_command.libraries()
-    assert rich.advice == "pip install 'rich>=999'"
-    assert (missing.found, missing.advice) == ("missing", "pip install 'no-such-thing>=1'")
+# config, version
 
 
 def test_config_lists_every_setting_with_its_value_and_hides_secrets(tmp_path, monkeypatch):
@@ -240,7 +148,7 @@ def test_config_lists_every_setting_with_its_value_and_hides_secrets(tmp_path, m
 
 
 def test_config_explains_a_bad_value():
-    assert "lanes='many' (from PENSTOCK_LANES)" in run("config", code=1, PENSTOCK_LANES="many").stderr
+    assert "lanes='many' (from PENSTOCK_LANES)" in run("config", code=2, PENSTOCK_LANES="many").stderr
 
 
 def test_version_is_that_of_the_package():
@@ -252,7 +160,7 @@ def test_version_is_that_of_the_package():
 
 def test_without_a_command_the_commands_are_listed():
     listed = RUNNER.invoke(app, []).output
-    assert all(name in listed for name in ("demo", "topology", "doctor", "config", "version"))
+    assert all(name in listed for name in ("run", "status", "reset", "demo", "topology", "doctor", "config"))
 
 
 def test_the_installed_script_runs():
