@@ -1,15 +1,16 @@
 """The program of ``penstock demo``: a re-key, a join with a table, a table of sums and a tumbling window.
 
-Read it in ``penstock.cli.demo_topology``; ``penstock topology examples/purchases.py:builder`` shows its topology.
+Read it in ``penstock.cli.demo_topology``; ``penstock topology examples/purchases.py:builder`` shows its topology,
+``penstock demo`` runs it on Kafka and Spark.
 
 Prints::
 
     customer-01 bought for 5.20
     customer-02 bought for 6.40
     customer-01 bought for 9.20
-    fruit [09:00, 09:01) 4.00
-    dairy [09:00, 09:01) 5.20
-    bakery [09:00, 09:01) 6.40
+    fruit [09:00:00, 09:00:10) 4.00
+    dairy [09:00:00, 09:00:10) 5.20
+    bakery [09:00:00, 09:00:10) 6.40
 """
 
 from datetime import UTC, datetime
@@ -20,9 +21,9 @@ from penstock.cli.demo_topology import builder as builder
 from penstock.testing import TopologyTestDriver
 
 
-def minute(milliseconds: int) -> str:
-    """Write a time as hours and minutes."""
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M}"
+def clock(milliseconds: int) -> str:
+    """Write a time of day."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M:%S}"
 
 
 def main() -> None:
@@ -38,7 +39,7 @@ def main() -> None:
             print(f"{record.key} bought for {record.value / 100:.2f}")
         revenue = driver.output_topic("category-revenue", key=REVENUE_KEY, value=Serdes.int64).read_table()
         for window, cents in sorted(revenue.items(), key=lambda row: row[1]):
-            print(f"{window.key} [{minute(window.start)}, {minute(window.end)}) {cents / 100:.2f}")
+            print(f"{window.key} [{clock(window.start)}, {clock(window.end)}) {cents / 100:.2f}")
 
 
 if __name__ == "__main__":
