@@ -1,0 +1,94 @@
+"""Raw rows come out in the order of a lane; a slow, plain computation says what that is."""
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.lane import inbox
+from penstock.lane.inbox import RAW_SCHEMA, numbered, raw_batches, raw_headers, reach
+
+TOPICS = ("a", "b", "c")
+SOURCES = {"a": "one", "b": "two", "c": "two"}
+SHARDS = 3
+#: (topic, partition, shard, timestamp): offsets follow from the order
+records = st.lists(
+    st.tuples(st.sampled_from(TOPICS), st.integers(0, 1), st.integers(0, SHARDS - 1), st.integers(0, 20)), max_size=30
+)
+before = st.dictionaries(st.tuples(st.sampled_from(TOPICS), st.integers(0, 1)), st.integers(0, 15), max_size=3)
+
+
+def rows_of(given_records):
+    offsets: dict = {}
+    rows = []
+    for topic, partition, shard, timestamp in given_records:
+        offset = offsets[topic, partition] = offsets.get((topic, partition), -1) + 1
+        rows.append(
+            (shard, topic, partition, offset, b"k", f"{topic}{partition}@{offset}".encode(), timestamp, None, -1)
+        )
+    return rows
+
+
+def table_of(rows):
+    columns = zip(*rows, strict=True) if rows else [[] for _ in RAW_SCHEMA]
+    return pa.Table.from_arrays(
+        [pa.array(c, field.type) for c, field in zip(columns, RAW_SCHEMA, strict=True)], schema=RAW_SCHEMA
+    )
+
+
+def slow_reached(rows, before, by_shard):
+    greatest: dict = {}
+    found = {}
+    for shard, topic, partition, offset, _, _, timestamp, _, _ in rows:
+        group = (topic, partition, shard if by_shard else None)
+        greatest[group] = max(greatest.get(group, before.get((topic, partition), -1)), timestamp)
+        found[topic, partition, offset] = greatest[group]
+    return found
+
+
+@given(records, before, st.booleans(), st.randoms(use_true_random=False))
+def test_a_row_has_reached_the_greatest_time_before_it_in_its_partition(given_records, before, by_shard, random):
+    rows = rows_of(given_records)
+    wanted = slow_reached(rows, before, by_shard)
+    random.shuffle(rows)  # an exchange keeps no order
+    found, after = reach(numbered(table_of(rows), TOPICS), TOPICS, before, by_shard)
+    places = [(row[1], row[2], row[3]) for row in rows]
+    assert dict(zip(places, found.reached.tolist(), strict=True)) == wanted
+    for place, time in after.items():
+        assert time == max(t for (topic, partition, _), t in wanted.items() if (topic, partition) == place)
+
+
+@given(records, before, st.randoms(use_true_random=False))
+def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, before, random):
+    rows = rows_of(given_records)
+    wanted_reached = slow_reached(rows, before, by_shard=True)
+    random.shuffle(rows)
+    found, _ = reach(numbered(table_of(rows), TOPICS), TOPICS, before, by_shard=True)
+    batches = list(raw_batches(found, TOPICS, SOURCES, None))
+    seen = [(b.shard, b.source, o, v) for b in batches for o, v in zip(b.origins, b.values, strict=True)]
+    order = [(shard, o.reached, o.topic, o.partition, o.offset) for shard, _, o, _ in seen]
+    assert order == sorted(
+        (shard, wanted_reached[topic, partition, offset], topic, partition, offset)
+        for shard, topic, partition, offset, *_ in rows
+    )
+    assert all(SOURCES[o.topic] == source for _, source, o, _ in seen)
+    assert all(value == f"{o.topic}{o.partition}@{o.offset}".encode() for _, _, o, value in seen)
+    assert all(a[:2] != b[:2] for a, b in zip([b[:2] for b in batches], [b[:2] for b in batches][1:], strict=False))
+
+
+def test_a_floor_is_the_greater_of_what_the_row_reached_and_what_was_carried():
+    rows = rows_of([("a", 0, 0, 5), ("a", 1, 0, 9)])
+    found, _ = reach(numbered(table_of(rows), TOPICS), TOPICS, {}, by_shard=True)
+    (batch,) = raw_batches(found, TOPICS, SOURCES, lambda source, partition: 7)
+    assert [(o.reached, o.floor) for o in batch.origins] == [(5, 7), (9, 9)]
+
+
+def test_headers_keep_order_repeats_and_nulls():
+    text = '[{"key":"a","value":"MQ=="},{"key":"a"},{"key":"b","value":""}]'
+    assert raw_headers(pa.array([text, None], pa.string())) == [(("a", b"1"), ("a", None), ("b", b"")), ()]
+    assert raw_headers(pa.nulls(2, pa.string())) == [(), ()]
+
+
+def test_no_rows_make_no_batches():
+    found, after = reach(numbered(table_of([]), TOPICS), TOPICS, {}, by_shard=True)
+    assert (list(raw_batches(found, TOPICS, SOURCES, None)), after) == ([], {})
+    assert list(inbox.envelope_batches(pa.table({"x": []}), TOPICS)) == []

@@ -1,0 +1,51 @@
+"""A later step of an epoch reads what an earlier one wrote, above the last barrier; the barrier itself is not touched."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.state import pending
+from penstock.state.base import Sealed
+from penstock.state.memory import MemoryState
+from penstock.state.overlay import OverlayState
+
+keys = st.binary(min_size=1, max_size=2)
+writes = st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)), max_size=8)
+ends = st.none() | keys
+
+
+@given(writes, writes, st.booleans(), ends, ends, st.booleans())
+def test_an_overlay_reads_as_if_its_writes_were_applied(base, above, dropped, lower, upper, reverse):
+    state, applied = MemoryState(), MemoryState()
+    for each in (state, applied):
+        each.map("m").write(base)
+        each.map("m/side").write(base)
+    sealed = Sealed(above, [], {"m/side": above}, ["m"] if dropped else [])
+    overlay = OverlayState(state, {"m": sealed})
+    sealed.write_to(applied, "m")
+    for name in ("m", "m/side"):
+        seen, wanted = overlay.map(name), applied.map(name)
+        assert list(seen.range(lower, upper, reverse)) == list(wanted.range(lower, upper, reverse))
+        assert {key: seen.get(key) for key, _ in [*base, *above]} == {
+            key: wanted.get(key) for key, _ in [*base, *above]
+        }
+        assert seen.count() == wanted.count()
+
+
+@given(writes, writes)
+def test_pending_writes_that_went_through_a_file_apply_as_they_are(base, above):
+    one, other = MemoryState(), MemoryState()
+    for state in (one, other):
+        state.map("m").write(base)
+    sealed = {"m": Sealed(above, [(b"k", b"v", 1, ())], {"m/side": above}, ["gone"])}
+    sealed["m"].write_to(one, "m")
+    pending.apply(other, pending.pack(sealed))
+    for name in ("m", "m/side"):
+        assert list(one.map(name).range(None, None)) == list(other.map(name).range(None, None))
+
+
+def test_only_the_files_of_one_run_stay(tmp_path):
+    for token in ("1.a", "1.b", "2.c"):
+        pending.write(tmp_path, pending.file_name(token, 0, "7.1"), pending.pack({}))
+    (tmp_path / "data.mdb").write_bytes(b"")
+    pending.clear(tmp_path, keep="1.b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.mdb", "pending-1.b-0-7.1"]
