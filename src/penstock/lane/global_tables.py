@@ -53,6 +53,18 @@ class GlobalEnvironment:
         assert self._tables is not None
         return self._tables.stores
 
+    def take_dropped(self) -> list[tuple[str, str, int]]:
+        """Return what this process dropped while it applied records (node, reason, count), once.
+
+        Every executor keeps a copy of its own, so a record is counted once for each of them.
+        """
+        if self._tables is None:
+            return []
+        found = [(*counter, count) for task in self._tables.tasks for counter, count in task.dropped.items()]
+        for task in self._tables.tasks:
+            task.dropped.clear()
+        return found
+
     def _state(self) -> LmdbState:
         state = LmdbState.at(self._folder)
         state.release()

@@ -46,6 +46,10 @@ class Worker:
         """Return the global tables, at the offsets of the epoch."""
         return self._globals.stores(orders)
 
+    def take_dropped(self) -> list[tuple[str, str, int]]:
+        """Return what the global tables have dropped since the last call: (node, reason, count)."""
+        return self._globals.take_dropped()
+
     def partitions(self, topic: str, known: Mapping[str, int]) -> int:
         """Return the number of partitions of a topic that is written to; one whose name a record gave is asked for once."""
         if topic in known:
@@ -83,5 +87,8 @@ def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
         sys.path += [path for path in paths if path not in sys.path]
         _workers.clear()
         _workers[identity] = Worker(pickle.loads(data))
-        gc.freeze()  # Spark collects garbage after every task: what lives as long as the process is not looked at
+        # Spark's daemon collects garbage after every task. During one, looking for cycles among the rows of an epoch would double
+        # the cost of a record; what lives as long as the process is not looked at either.
+        gc.disable()
+        gc.freeze()
     return _workers[identity]
