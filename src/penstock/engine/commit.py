@@ -20,13 +20,12 @@ from penstock.clock import Clock
 from penstock.engine.ledger import Ledger
 from penstock.engine.offsets import Range
 from penstock.engine.record import KEY, encode
-from penstock.errors import PenstockError, ProductionError
+from penstock.engine.refusal import Judge
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
-from penstock.lane.failure import decide, error_headers, unpack_failure
+from penstock.lane.failure import unpack_failure
 from penstock.lane.orders import Orders, Report, decode_report
-from penstock.log.base import Offsets, Producer, Row
+from penstock.log.base import Offsets, Producer
 from penstock.log.topics import changelog_name, epochs_name
-from penstock.record import NO_ORIGIN
 
 
 class RunsLanes(Protocol):
@@ -55,6 +54,8 @@ class Work:
     ends: dict[str, list[int]]
     #: offsets that the marker of a transaction takes up
     marker: int
+    #: topic → largest row that it takes, of topics that take less than the client
+    limits: Mapping[str, int] = field(default_factory=dict)
     rows: pa.Table | None = None
     reports: list[Report] = field(default_factory=list)
     #: the ledger of the barrier, once it is known
@@ -94,11 +95,10 @@ def produce_sinks(work: Work) -> None:
     columns = [rows[name].to_pylist() for name in ("name", "partition", "key", "value", "timestamp")]
     topics, partitions, keys, values, times = columns
     places = [None if partition < 0 else partition for partition in partitions]
-    work.producer.produce(
-        zip(topics, places, keys, values, times, _headers(rows), strict=True),
-        lambda row, error: _refuse(work, row, error),
-    )
     work.written.update(topics)
+    judge = Judge(work, _origins(rows))
+    handed = zip(topics, places, keys, values, times, _headers(rows), strict=True)
+    work.producer.produce(judge.passing(handed), judge.refuse)
 
 
 def produce_changelog(work: Work) -> None:
@@ -175,17 +175,7 @@ def _headers(rows: pa.Table) -> Iterator[Any]:
     return map(unpack_headers, column.to_pylist())
 
 
-def _refuse(work: Work, row: Row, error: ProductionError) -> None:
-    """Ask the production policy about a row that the client refused (too large, no such partition)."""
-    answer = decide(work.config["on_production_error"], error, row)
-    if answer == "fail":
-        raise error
-    work.refused[row[0]] += 1
-    if answer == "dead_letter":
-        topic, _, key, value, timestamp, headers = row
-        said: PenstockError = error
-        letter = (
-            work.config["dead_letter_topic"], None, key, value, timestamp,
-            error_headers(headers, NO_ORIGIN._replace(topic=topic), said),
-        )  # fmt: skip
-        work.producer.produce([letter])
+def _origins(rows: pa.Table) -> list[bytes | None]:
+    """Return where the rows came from; nothing where no policy wants to know."""
+    column = rows["place"]
+    return [] if column.null_count == len(column) else column.to_pylist()

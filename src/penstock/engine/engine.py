@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.lane.orders import Stage
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
 from penstock.log.kafka import KafkaLog
+from penstock.log.topics import changelog_name, epochs_name
 from penstock.plan.plan import make_plan
 from penstock.topology.topology import Topology
 
@@ -31,6 +32,9 @@ logger = logging.getLogger("penstock.engine")
 
 #: settings that a lane needs of the configuration
 LANE_SETTINGS = ("on_deserialization_error", "on_processing_error", "on_production_error", "dead_letter_topic")
+
+#: what the client sends at most in one batch, unless it is told otherwise
+CLIENT_BYTES = 1_000_000
 
 
 class Engine:
@@ -72,7 +76,10 @@ class Engine:
         self._learn()
         topics.ensure_own(self.log, self.topology, app, stage.shards, self.config["replication_factor"])
         exactly_once = self.config["processing_guarantee"] == "exactly_once"
-        self._producer = self.log.producer(app if exactly_once else None)
+        limits = self._limits(partitions)
+        self._producer = self.log.producer(
+            app if exactly_once else None, batch_bytes=min(limits.values(), default=None)
+        )
         self._producer.init()
         ledger = self._learn()
         source = Input(
@@ -103,9 +110,17 @@ class Engine:
             topology=pack(story(self.topology)),
             ends=changelog_ends(self.log, app, stores),
             partitions=partitions,
+            limits=limits,
             scheduling=any(step.scheduling for step in stage.plan.steps),
         )
         return self.loop
+
+    def _limits(self, sinks: Iterable[str]) -> dict[str, int]:
+        """Return the largest row that each topic takes, of those that take less than the client sends."""
+        names = [changelog_name(self.application_id, store) for store in topics.logged_stores(self.topology)]
+        client = int(self.log.connection.settings("producer").get("message.max.bytes", CLIENT_BYTES))
+        found = topics.row_limits(self.log, [*sinks, *names, epochs_name(self.application_id)])
+        return {topic: limit for topic, limit in found.items() if limit < client}
 
     def _learn(self) -> Ledger:
         stage = self.stage

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.clock import Clock, stopwatch_us
-from penstock.engine import commit
+from penstock.engine import commit, topics
 from penstock.engine.commit import STEPS, Work
 from penstock.engine.ledger import Ledger
 from penstock.engine.offsets import Input, Range
-from penstock.errors import BrokerError, EngineError
+from penstock.errors import BrokerError, EngineError, ProductionError, TopicError
 from penstock.log.base import Log, Producer
 
 logger = logging.getLogger("penstock.engine")
@@ -28,6 +28,8 @@ Observer = Callable[[str, int], None]
 #: runs of one epoch that fail for a passing reason before the application gives up
 MOST_RUNS = 8
 LONGEST_PAUSE = 5.0
+#: the cluster's word for a row that its topic does not take
+TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 #: looks at the changelogs until the markers of an aborted transaction are in all of them
 MOST_LOOKS = 10_000
 
@@ -64,6 +66,7 @@ class Loop:
         topology: str,
         ends: dict[str, list[int]],
         partitions: Mapping[str, int],
+        limits: Mapping[str, int],
         scheduling: bool,
     ) -> None:
         self._log = log
@@ -77,6 +80,7 @@ class Loop:
         self._topology = topology
         self._ends = ends
         self._partitions = partitions
+        self._limits = dict(limits)
         self._scheduling = scheduling
         self._marker = 1 if config["processing_guarantee"] == "exactly_once" else 0
         self._in_transaction = False
@@ -151,7 +155,9 @@ class Loop:
             try:
                 self._perform(work)
             except (BrokerError, EngineError) as error:
-                if attempt + 1 == MOST_RUNS or not self._may_run_again(error) or self.stopping:
+                if isinstance(error, BrokerError) and error.code == TOO_LARGE:
+                    self._find_limits(work, error)
+                elif attempt + 1 == MOST_RUNS or not self._may_run_again(error) or self.stopping:
                     raise
                 self.totals.retries += 1
                 logger.warning("epoch %d is run again: %s", work.orders.epoch, error)
@@ -160,6 +166,13 @@ class Loop:
             else:
                 self._publish(work)
                 return
+
+    def _find_limits(self, work: Work, error: BrokerError) -> None:
+        """Ask how large a row of the epoch's topics may be, so that the next run asks the policy; raise if that is known."""
+        found = topics.row_limits(self._log, +work.written)
+        if found.items() <= self._limits.items():
+            raise ProductionError(str(error)) from error
+        self._limits |= found
 
     def _may_run_again(self, error: BrokerError | EngineError) -> bool:
         """Whether a second run may mend it. A commit whose outcome is unknown is not run again: the next start finds out."""
@@ -209,6 +222,7 @@ class Loop:
             topology=self._topology,
             ends=self._ends,
             marker=self._marker,
+            limits=self._limits,
         )
 
     def _abort(self) -> None:
@@ -252,6 +266,8 @@ class Loop:
 def _passing(error: BrokerError | EngineError) -> bool:
     if isinstance(error, EngineError):
         return error.passing
+    if isinstance(error, TopicError):  # known topics are there: a record has named one that is not
+        return False
     return (error.retriable or error.abortable) and not error.fatal
 
 

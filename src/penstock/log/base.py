@@ -28,6 +28,10 @@ Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers
 OnRefused: TypeAlias = Callable[[Row, ProductionError], None]
 
 
+#: records that follow each other, as (key, value, timestamp), and the offset after the last of them
+Batch: TypeAlias = tuple[int, list[tuple[bytes | None, bytes | None, int]]]
+
+
 class LogRecord(NamedTuple):
     """A record as it was read."""
 
@@ -169,6 +173,10 @@ class Reader(Protocol):
         """
         ...
 
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch]:
+        """Yield the same records in lists, without coordinates and headers: for reading many of them."""
+        ...
+
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
         """Return the last committed record of a partition, None if there is none."""
         ...
@@ -190,8 +198,11 @@ class Log(Protocol):
         """The one admin client."""
         ...
 
-    def producer(self, transactional_id: str | None) -> Producer:
-        """Make a producer: transactional, or without an id one that writes at least once."""
+    def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> Producer:
+        """Make a producer: transactional, or without an id one that writes at least once.
+
+        ``batch_bytes``: rows are sent in batches not larger than this, which is what the topics take.
+        """
         ...
 
     def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:

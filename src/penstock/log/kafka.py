@@ -28,13 +28,15 @@ class KafkaLog:
             self._admin = KafkaAdmin(self.connection, timeout=self._timeout)
         return self._admin
 
-    def producer(self, transactional_id: str | None) -> Producer:
-        """Make a producer: transactional, or without an id one that writes at least once."""
+    def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> Producer:
+        """Make a producer: transactional, or without an id one that writes at least once; in batches of so many bytes at most."""
         made: Producer
         if transactional_id is None:
-            made = PlainProducer(self.connection, timeout=self._timeout)
+            made = PlainProducer(self.connection, timeout=self._timeout, batch_bytes=batch_bytes)
         else:
-            made = TransactionalProducer(self.connection, transactional_id, timeout=self._timeout)
+            made = TransactionalProducer(
+                self.connection, transactional_id, timeout=self._timeout, batch_bytes=batch_bytes
+            )
         self._made.append(made)
         return made
 

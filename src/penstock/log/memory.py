@@ -7,7 +7,7 @@ from random import Random
 
 from penstock.clock import Clock, SystemClock
 from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
-from penstock.log.base import LogRecord, OnRefused, Row, TopicPartition
+from penstock.log.base import Batch, LogRecord, OnRefused, Row, TopicPartition
 from penstock.log.memory_admin import MemoryAdmin
 from penstock.log.memory_cluster import Entry, MemoryCluster, Outcome, Transaction
 from penstock.log.partitioner import partition_for
@@ -27,7 +27,7 @@ class MemoryLog:
         """The one admin client."""
         return self._admin
 
-    def producer(self, transactional_id: str | None) -> MemoryProducer:
+    def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> MemoryProducer:
         """Make a producer: transactional, or without an id one that writes at least once."""
         return MemoryProducer(self._cluster, transactional_id)
 
@@ -175,6 +175,12 @@ class MemoryReader:
                 "a transaction is open there, or the topic was made anew",
                 retriable=True,
             )
+
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch]:
+        """Yield the same records in lists, without coordinates and headers."""
+        records = list(self.read(topic, partition, start, end))
+        if records:
+            yield records[-1].offset + 1, [(record.key, record.value, record.timestamp) for record in records]
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
         """Return the last committed record of a partition, None if there is none."""

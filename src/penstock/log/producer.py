@@ -33,13 +33,15 @@ _NO_HEADERS: list[tuple[str, str | bytes | None]] = []
 class _RowWriter:
     """What both producers share: the loop over rows, and deliveries that failed."""
 
-    def __init__(self, connection: Connection, timeout: float, **required: Any) -> None:
+    def __init__(self, connection: Connection, timeout: float, batch_bytes: int | None, **required: Any) -> None:
         self._connection = connection
         self._timeout = timeout
         self._slices = max(1, round(timeout / SLICE_SECONDS))
         self._failed: list[tuple[KafkaError, str]] = []
         settings = connection.settings("producer", **required)
         settings |= {"delivery.report.only.error": True, "on_delivery": self._on_failed_delivery}
+        if batch_bytes is not None:
+            settings["batch.size"] = min(batch_bytes, int(settings.get("batch.size", batch_bytes)))
         self._client = made(Client, settings)
 
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
@@ -75,7 +77,8 @@ class _RowWriter:
     def close(self) -> None:
         """Forget rows not yet sent and let go of the connections."""
         self._client.purge()
-        with contextlib.suppress(KafkaException):  # a fenced client says so again; its rows are gone either way
+        # a fenced client says so again, from inside the reports of its rows, too; they are gone either way
+        with contextlib.suppress(KafkaException, SystemError):
             self._client.flush(SLICE_SECONDS)
 
     def _produce_when_there_is_room(self, *arguments: Any) -> None:
@@ -125,8 +128,10 @@ class TransactionalProducer(_RowWriter):
     ``timeout`` seconds is how long ``init``, ``flush``, ``commit`` and ``abort`` wait for a cluster that does not answer.
     """
 
-    def __init__(self, connection: Connection, transactional_id: str, *, timeout: float = 60) -> None:
-        super().__init__(connection, timeout, transactional_id=transactional_id)
+    def __init__(
+        self, connection: Connection, transactional_id: str, *, timeout: float = 60, batch_bytes: int | None = None
+    ) -> None:
+        super().__init__(connection, timeout, batch_bytes, transactional_id=transactional_id)
         self._id = transactional_id
         self._groups: dict[str, Any] = {}
 
@@ -194,8 +199,8 @@ class TransactionalProducer(_RowWriter):
 class PlainProducer(_RowWriter):
     """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
 
-    def __init__(self, connection: Connection, *, timeout: float = 60) -> None:
-        super().__init__(connection, timeout, enable_idempotence=True)
+    def __init__(self, connection: Connection, *, timeout: float = 60, batch_bytes: int | None = None) -> None:
+        super().__init__(connection, timeout, batch_bytes, enable_idempotence=True)
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._committers: dict[str, Consumer] = {}
 
