@@ -55,7 +55,10 @@ def learn(log: Log, topology: Topology, application_id: str, shards: int, lanes:
 
 
 def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:
-    """Go on with another topology: local copies are made anew; clocks and stores that are still there go on, in whatever level."""
+    """Go on with another topology: local copies are made anew; clocks and stores that are still there go on, in whatever level.
+
+    Pending files are of no use: they hold rows as the stores had them.
+    """
     logger.warning("the topology has changed since epoch %d; local state is restored from the changelogs", record.epoch)
     by_shard: dict[int, list[Any]] = {}
     for shots in ledger.snapshots.values():
@@ -63,7 +66,12 @@ def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:
             by_shard.setdefault(shard, []).append(shot)
     known = {shard: merged(shots) for shard, shots in by_shard.items()}
     levels = sorted(set(find_levels(topology).values()))
-    return replace(ledger, incarnation=uuid.uuid4().hex, snapshots={level: dict(known) for level in levels})
+    return replace(
+        ledger,
+        incarnation=uuid.uuid4().hex,
+        shards=tuple(ShardOrder(order.version) for order in ledger.shards),
+        snapshots={level: dict(known) for level in levels},
+    )
 
 
 def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
