@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -110,8 +111,8 @@ class App:
 
     def start(self) -> App:
         """Start in a thread of its own; return at once. ``wait_until_running`` waits for the first epoch to be possible."""
-        if self._thread is not None:
-            raise StateError("the application was started already: an App is started once, make a new one")
+        if self.state is not State.CREATED:
+            raise StateError(f"the application is {self.state}: an App is started once, make a new one")
         self._call(Hook.PRE_START)
         self._machine.to(State.REBALANCING)
         self._thread = threading.Thread(target=self._main, name=f"penstock-{self.application_id}", daemon=True)
@@ -213,7 +214,7 @@ class App:
     def store(self, name: str) -> Any:
         """Return a read-only view of a store, at the last barrier."""
         engine = self._engine
-        if engine is None or engine.loop is None:
+        if engine is None or engine.loop is None or self.state in (State.NOT_RUNNING, State.ERROR):
             raise StateError(f"the application is {self.state}: its stores can be read while it is RUNNING")
         return engine.view(name)
 
@@ -279,24 +280,27 @@ class App:
         loop.paused = self._paused
         if self._stop.is_set():
             loop.stop()
-        if self._machine.try_to(State.RUNNING):
+        elif self._machine.try_to(State.RUNNING):
             self._call(Hook.POST_START)
         loop.run()
 
     def _end(self) -> None:
         failed = self._error is not None
         self._machine.try_to(State.PENDING_ERROR if failed else State.PENDING_SHUTDOWN)
-        try:
-            self._call(Hook.PRE_STOP)
-            if self._engine is not None:
-                self._engine.close()
-            if self._given_session is None and self._session is not None:
-                self._session.stop()
-        except Exception as error:  # the end is near either way; what failed first is told
-            logger.warning("while ending: %s", error)
-            self._error = self._error or error
-        self._call(Hook.POST_STOP)
+        steps = (partial(self._call, Hook.PRE_STOP), self._let_go, partial(self._call, Hook.POST_STOP))
+        for step in steps:
+            try:
+                step()
+            except Exception as error:  # the end is near either way; what failed first is told
+                logger.warning("while ending: %s", error)
+                self._error = self._error or error
         self._machine.try_to(State.ERROR if failed else State.NOT_RUNNING)
+
+    def _let_go(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+        if self._given_session is None and self._session is not None:
+            self._session.stop()
 
     def _tell_restore(self, progress: RestoreProgress) -> None:
         logger.info("restored %d rows, %d offsets left", progress.restored, progress.left)
