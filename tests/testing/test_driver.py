@@ -192,3 +192,28 @@ def test_wrong_use_says_what_to_do():
         TopologyTestDriver(counting(), lanes=0)
     with pytest.raises(ConfigError, match="dead_letter_topic"):
         TopologyTestDriver(counting(), config={"on_processing_error": "dead_letter"})
+
+
+class Look(Processor):
+    """Tells what the last barrier knew of a key."""
+
+    def init(self, context):
+        self.context = context
+
+    def process(self, record):
+        self.context.forward(record.with_value(self.context.view("counts").get(record.value)))
+
+
+def test_a_view_shows_the_last_barrier_and_nothing_of_the_open_epoch():
+    topology = counting().add_source("asks", "asks", **TEXT).add_processor("look", Look, "asks")
+    topology.add_sink("found", "found", "look", key=Serdes.string, value=Serdes.int64)
+    with TopologyTestDriver(topology, lanes=2, auto_commit=False) as driver:
+        words, asks = driver.input_topic("words", **TEXT), driver.input_topic("asks", **TEXT)
+        found = driver.output_topic("found", key=Serdes.string, value=Serdes.int64)
+        words.pipe("a", "x", 1)
+        asks.pipe("k", "a", 2)
+        driver.commit()
+        words.pipe("a", "y", 3)
+        asks.pipe("k", "a", 4)
+        driver.commit()
+        assert found.read_values() == [None, 1]

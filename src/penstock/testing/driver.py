@@ -26,6 +26,7 @@ from penstock.state.base import ShardState
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.memory import MemoryState
 from penstock.state.merged import merged_view
+from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
 from penstock.strict import strict_options
 from penstock.testing.contents import store_contents
@@ -87,7 +88,8 @@ class TopologyTestDriver:
             partitions=partitions,
             state=self._open_state,
         )
-        self._lanes.view_of = lambda name: merged_view(*self._found(name))
+        self._lanes.view_of = self._view
+        self._views: dict[str, Any] = {}
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._heap = QueueHeap()
         self._waiting: list[Raw] = []
@@ -172,6 +174,15 @@ class TopologyTestDriver:
             known = list(self._lanes.topology.stores)
             raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
         return self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks]
+
+    def _view(self, name: str) -> Any:
+        """Return what a processor sees of a store that is not its own: any key, at the last barrier, as in production."""
+        if name not in self._views:
+            spec, stores = self._found(name)
+            if name not in self._lanes.globals.stores:
+                stores = [open_store(spec, task.state, Standalone()) for task in self._lanes.tasks]
+            self._views[name] = merged_view(spec, stores)
+        return self._views[name]
 
     def metrics(self) -> dict[str, Any]:
         """Return counters: records in and out, and the dropped ones by reason and by (node, reason)."""
@@ -313,6 +324,7 @@ class TopologyTestDriver:
         return raw._replace(origin=row.origin) if row.internal else raw
 
     def _write_changelogs(self) -> None:
+        self._views = {}
         for row in self._lanes.commit():
             topic = f"{self._lanes.application_id}-{row.store}-changelog"
             self._output.setdefault(topic, []).append(
