@@ -1,0 +1,56 @@
+"""A program that runs cases on a Spark cluster, each with the test driver beside it, and prints one line of JSON for each case.
+
+    python -m tests.spark.cluster_program <bootstrap servers> <cluster settings as JSON> <folder>  < cases as JSON lines
+
+One process has one Spark at a time, so this is not done in the process of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.spark.families import FAMILIES
+from tests.spark.runs import Bench, Case, Layout
+from tests.spark.same import assert_same
+from tests.spark.scripts import build, inputs, outputs, renamed, script
+from topologies import TOPOLOGIES
+
+from penstock.engine.spark import make_session
+
+
+def run(bench: Bench, name: str, layout: Layout, nulls: bool) -> dict[str, Any]:
+    """Run a case; tell its epochs, its application, and the difference if there is one."""
+    application = bench.fresh(f"cluster-{name}")
+    topology = renamed(build({**TOPOLOGIES, **FAMILIES}[name]), f"{application}.")
+    reads = inputs(topology, f"{application}.")
+    case = Case(bench, topology, application, reads, outputs(topology), layout, {})
+    difference = ""
+    try:
+        case.run(script(name, reads, layout.partitions, nulls=nulls))
+        seen = case.seen()
+        assert_same(seen, case.driver.seen())
+    except Exception as error:  # what went wrong is the answer
+        difference = f"{type(error).__name__}: {error}"
+    finally:
+        epochs = 0 if case.engine.loop is None else case.engine.loop.totals.epochs
+        case.close()
+    return {"name": name, "application": application, "epochs": epochs, "difference": difference}
+
+
+def main(servers: str, settings: str, folder: str) -> None:
+    """Run what the standard input names."""
+    options = json.loads(settings)
+    session = make_session(options["spark.master"], "penstock cluster tests", options)
+    bench = Bench(servers, session, Path(folder), options["spark.master"])
+    for line in sys.stdin:
+        name, layout, nulls = json.loads(line)
+        print(json.dumps(run(bench, name, Layout(*layout), nulls)), flush=True)
+    bench.close()
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

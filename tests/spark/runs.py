@@ -1,0 +1,349 @@
+"""One case, twice: through the engine on Spark and a real broker, and through the test driver, with the same cuts.
+
+The engine leads: after each of its epochs the driver gets the records of exactly that epoch and closes its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from tests.spark.scripts import Sent
+
+from penstock import Topology
+from penstock import config as settings
+from penstock.clock import SystemClock
+from penstock.engine.engine import Engine
+from penstock.engine.topics import changelog_specs
+from penstock.lane.orders import Orders
+from penstock.lane.sink import Row
+from penstock.lane.worker import Worker
+from penstock.log.base import TopicSpec
+from penstock.log.kafka import KafkaLog
+from penstock.plan.plan import make_plan
+from penstock.record import Headers
+from penstock.state.spec import StoreKind, StoreSpec
+from penstock.testing import TopologyTestDriver
+
+FOR_EVER = {"retention.ms": "-1"}
+
+
+class Layout(NamedTuple):
+    """How a case is run. ``chunks``: how often records are sent; ``epoch``: the most records of an epoch."""
+
+    lanes: int
+    shards: int
+    partitions: int
+    chunks: int
+    epoch: int = 500_000
+
+    def __str__(self) -> str:
+        cut = f"{self.chunks} chunks" if self.epoch == 500_000 else f"epochs of {self.epoch}"
+        return f"{self.lanes} lanes, {self.shards} shards, {self.partitions} partitions, {cut}"
+
+
+class Written(NamedTuple):
+    """A committed record of a topic, without its key."""
+
+    partition: int
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+#: who wrote a record: a shard, or where nothing is kept the source partition; known of the test driver only
+Writer = tuple[Any, ...]
+
+
+@dataclass
+class Seen:
+    """What can be seen of a run."""
+
+    #: topic → key → records in order, each with its writer
+    sinks: dict[str, dict[bytes | None, list[tuple[Writer, Written]]]] = field(default_factory=dict)
+    #: store → (shard, key) → the last row of the changelog
+    changelogs: dict[str, dict[tuple[int, bytes | None], Written]] = field(default_factory=dict)
+    #: store → its rows
+    stores: dict[str, list[Any]] = field(default_factory=dict)
+    #: (node, reason) → records dropped
+    dropped: dict[tuple[str, str], int] = field(default_factory=dict)
+    epochs: int = 0
+
+
+# ---- the test driver
+
+
+class WitnessDriver(TopologyTestDriver):
+    """A test driver that remembers who wrote each record.
+
+    In a step that runs where the records are read, all of a source partition is one writer; in a lane, all of a shard.
+    """
+
+    def __init__(self, topology: Topology, **options: Any) -> None:
+        super().__init__(topology, auto_commit=False, **options)
+        self.written: dict[str, list[tuple[Writer, bytes | None, Written]]] = {}
+        self._writers: list[Writer] = []
+        lanes = self._lanes
+        first = make_plan(topology).steps[0]
+        head = set() if first.exchange else set(first.sources)
+        reading: list[bool] = [False]
+        process, flush = lanes.process, lanes.flush
+
+        def noted(record: Any) -> None:
+            reading[0] = record.source in head
+            process(record)
+
+        def flushed() -> None:
+            reading[0] = False
+            flush()
+
+        def take_rows() -> list[Row]:
+            rows: list[Row] = []
+            for task in lanes.tasks:
+                for row in task.outputs:
+                    place = (row.origin.topic, row.origin.partition)
+                    self._writers.append(("partition", *place) if reading[0] else ("shard", task.shard))
+                    rows.append(row)
+                task.outputs.clear()
+            return rows
+
+        lanes.process, lanes.flush, lanes.take_rows = noted, flushed, take_rows  # type: ignore[method-assign]
+
+    def _written(self, row: Row) -> Any:
+        writer = self._writers.pop(0)
+        raw = super()._written(row)
+        if not row.internal:
+            written = Written(raw.partition, row.value, row.timestamp, row.headers)
+            self.written.setdefault(row.topic, []).append((writer, row.key, written))
+        return raw
+
+    def seen(self) -> Seen:
+        """Return what can be seen of the run."""
+        found = Seen(dropped=self.metrics()["dropped_by_node"])
+        for topic, rows in self.written.items():
+            for writer, key, written in rows:
+                found.sinks.setdefault(topic, {}).setdefault(key, []).append((writer, written))
+        lanes = self._lanes
+        for store, spec in lanes.topology.stores.items():
+            rows = self._output.get(f"{lanes.application_id}-{store}-changelog", [])
+            last = {(row.partition, row.key): Written(row.partition, *row[1:4]) for row in rows}
+            if last:
+                found.changelogs[store] = last
+            if spec.kind in QUERYABLE:
+                found.stores[store] = contents(spec, self.store(store), last)
+        return found
+
+
+# ---- the engine
+
+
+class Bench:
+    """A broker and a Spark session, on which cases run one after the other."""
+
+    def __init__(self, bootstrap_servers: str, session: Any, folder: Path, master: str = "local[2]") -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.session = session
+        self.folder = folder
+        self.master = master
+        self.log = KafkaLog(bootstrap_servers)
+        self._producer = self.log.producer(None)
+        self._numbers = itertools.count()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "witness",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 10,
+            }
+        )
+
+    def fresh(self, name: str) -> str:
+        """Return an application id that no other case has."""
+        return f"{name}-{next(self._numbers)}"
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+        self.log.close()
+
+    def make_topics(self, topology: Topology, application: str, topics: list[str], layout: Layout) -> list[str]:
+        """Make all topics of a case so that the broker keeps old times; return their names, the epochs' topic too."""
+        own = changelog_specs(topology, application, layout.shards, 1)
+        specs = [replace(spec, configs={**spec.configs, **FOR_EVER}) for spec in own]
+        specs += [TopicSpec(topic, layout.partitions, FOR_EVER) for topic in topics]
+        self.log.admin.ensure_topics(specs)
+        return [*(spec.name for spec in specs), f"{application}-epochs"]
+
+    def send(self, steps: list[Sent]) -> None:
+        """Write records, and wait until they are there."""
+        self._producer.produce(steps)
+        self._producer.flush()
+
+    def engine(self, topology: Topology, application: str, layout: Layout, config: Mapping[str, Any]) -> Engine:
+        """Make the engine of a case."""
+        given = {
+            "application_id": application,
+            "bootstrap_servers": self.bootstrap_servers,
+            "master": self.master,
+            "lanes": layout.lanes,
+            "shards": layout.shards,
+            "max_epoch_records": layout.epoch,
+            "state_dir": str(self.folder),
+            **config,
+        }
+        return Engine(topology, settings.load(given, environ={}), self.session, clock=SystemClock())
+
+    def committed(self, topics: Mapping[str, int]) -> dict[str, list[tuple[int, bytes | None, Written]]]:
+        """Return all committed records of topics (with their partitions): partition, key and the rest, in offset order."""
+        found: dict[str, list[tuple[int, bytes | None, Written]]] = {topic: [] for topic in topics}
+        for partition, key, topic, written in self._read(topics):
+            found[topic].append((partition, key, written))
+        return found
+
+    def _read(self, topics: Mapping[str, int]) -> Iterator[tuple[int, bytes | None, str, Written]]:
+        """Read up to the ends: a commit returns before its marker is in every partition, and a reader waits for it."""
+        waiting = self.log.admin.end_offsets((topic, p) for topic, count in topics.items() for p in range(count))
+        self._consumer.list_topics(timeout=30)  # a client that has to find out where a new topic is takes half a second
+        self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in sorted(waiting)])
+        while waiting:
+            for message in self._consumer.consume(1000, 0.05):
+                place = (message.topic(), message.partition())
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    if message.offset() >= waiting.get(place, 0):
+                        waiting.pop(place, None)
+                    continue
+                headers = tuple(message.headers() or ())
+                written = Written(place[1], message.value(), message.timestamp()[1], headers)
+                yield place[1], message.key(), place[0], written
+        self._consumer.unassign()
+
+
+class Case:
+    """An application between its first record and what is left of it; ``engine`` runs, ``driver`` follows."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        topology: Topology,
+        application: str,
+        inputs: list[str],
+        outputs: list[str],
+        layout: Layout,
+        config: Mapping[str, Any],
+    ) -> None:
+        self.bench = bench
+        self.topology = topology
+        self.application = application
+        self.layout = layout
+        self._outputs = outputs
+        self.topics = bench.make_topics(topology, application, [*inputs, *outputs], layout)
+        ours = {"application_id": application, "shards": layout.shards, **config}
+        self.driver = WitnessDriver(topology, config=ours, lanes=layout.lanes, partitions=layout.partitions)
+        self.engine = bench.engine(topology, application, layout, config)
+        self._waiting: dict[tuple[str, int], list[Sent]] = {}
+        self._global = {topic for table in topology.global_stores.values() for topic in table.source.topics}
+        self._taken: dict[tuple[str, int], int] = {}
+
+    def run(self, script: list[Sent]) -> None:
+        """Send the script in chunks; run epochs until each chunk is consumed."""
+        loop = self.engine.start()
+        size = -(-len(script) // self.layout.chunks)
+        for at in range(0, len(script), size):
+            chunk = script[at : at + size]
+            self.bench.send(chunk)
+            for step in chunk:
+                self._waiting.setdefault((step.topic, step.partition), []).append(step)
+            while loop.step():
+                self._follow(loop.ledger.positions)
+
+    def _follow(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """Give the driver what the engine took in its last epoch; global tables are taken whole."""
+        for place, waiting in self._waiting.items():
+            end = len(waiting) if place[0] in self._global else positions[place]
+            for step in waiting[self._taken.get(place, 0) : end]:
+                self.driver.pipe_raw(*step)
+            self._taken[place] = end
+        self.driver.commit()
+
+    def seen(self) -> Seen:
+        """Return what can be seen of the engine's run: in the topics, and in the stores of its last barrier."""
+        loop = self.engine.loop
+        assert loop is not None
+        found = Seen(dropped=dict(loop.totals.dropped), epochs=loop.totals.epochs)
+        changelogs = {f"{self.application}-{store}-changelog": store for store in self._logged()}
+        counts = dict.fromkeys(self._outputs, self.layout.partitions) | dict.fromkeys(changelogs, self.layout.shards)
+        for topic, rows in self.bench.committed(counts).items():
+            for partition, key, written in rows:
+                if topic in changelogs:
+                    found.changelogs.setdefault(changelogs[topic], {})[partition, key] = written
+                else:
+                    found.sinks.setdefault(topic, {}).setdefault(key, []).append(((), written))
+        for store, spec in self.topology.stores.items():
+            if spec.kind in QUERYABLE:
+                found.stores[store] = contents(spec, self.engine.view(store), found.changelogs.get(store, {}))
+        return found
+
+    def restored(self, folder: Path) -> dict[str, list[Any]]:
+        """Return the rows of the logged stores as a machine without any state finds them: in the changelogs alone."""
+        loop = self.engine.loop
+        assert loop is not None
+        worker = Worker(replace(self.engine.stage, state_dir=str(folder)))
+        orders: Orders = loop.ledger.orders("restored", source_of={}, partitions={}, global_ends={})
+        found = {}
+        last = self.seen_changelogs()
+        for store, spec in self.topology.stores.items():
+            if spec.kind in QUERYABLE and spec.logged and store not in self.topology.global_stores:
+                found[store] = contents(spec, worker.view(store, orders), last.get(store, {}))
+        worker.shards.close()
+        return found
+
+    def seen_changelogs(self) -> dict[str, dict[tuple[int, bytes | None], Written]]:
+        """Return the last row of every key of the changelogs."""
+        names = {f"{self.application}-{store}-changelog": store for store in self._logged()}
+        read = self.bench.committed(dict.fromkeys(names, self.layout.shards))
+        return {names[topic]: {(p, key): row for p, key, row in rows} for topic, rows in read.items()}
+
+    def _logged(self) -> list[str]:
+        stores = self.topology.stores.items()
+        return [n for n, s in stores if s.logged and s.source_topic is None and n not in self.topology.global_stores]
+
+    def close(self) -> None:
+        """End both; the topics go."""
+        self.driver.close()
+        self.engine.close()
+        self.bench.log.admin.delete_topics(self.topics)
+
+
+# ---- the rows of a store, by the verbs of a query
+
+QUERYABLE = (
+    StoreKind.KEY_VALUE,
+    StoreKind.SHARED,
+    StoreKind.LRU,
+    StoreKind.WINDOW,
+    StoreKind.SESSION,
+    StoreKind.VERSIONED,
+)
+
+
+def contents(spec: StoreSpec, view: Any, changelog: Mapping[tuple[int, bytes | None], Any]) -> list[Any]:
+    """Return every row of a view, in the view's order; of a versioned store, which has no scan, by the keys of its changelog."""
+    match spec.kind:
+        case StoreKind.WINDOW:
+            return [(key.key, key.start, key.end, value) for key, value in view.all()]
+        case StoreKind.SESSION:
+            return [(key.key, key.start, key.end, value) for key, value in view.fetch_range(None, None)]
+        case StoreKind.VERSIONED:
+            assert spec.key is not None
+            keys = sorted({spec.key.deserialize(key) for _, key in changelog if key is not None})
+            return [(key, *version) for key in keys for version in view.history(key)]
+        case _:
+            return [(key, view.get_with_timestamp(key)) for key, _ in view.all()]

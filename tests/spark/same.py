@@ -1,0 +1,78 @@
+"""Are two runs the same? Everything that is promised is compared, and nothing that is not.
+
+Promised of a topic: in each partition the records of each key, in the order of their writer. Where several writers have records
+of one key (a key that was changed on the way, without a repartition), those of each writer are in order; how the writers are
+mixed is open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.spark.runs import Seen, Writer, Written
+
+
+def assert_same(engine: Seen, driver: Seen) -> None:
+    """Fail with the first difference between the engine's run and the driver's."""
+    for topic in sorted(engine.sinks.keys() | driver.sinks.keys()):
+        _assert_same_topic(topic, engine.sinks.get(topic, {}), driver.sinks.get(topic, {}))
+    for store in sorted(engine.changelogs.keys() | driver.changelogs.keys()):
+        ours, theirs = engine.changelogs.get(store, {}), driver.changelogs.get(store, {})
+        assert ours == theirs, f"changelog of {store}:\n{_first_difference(ours, theirs)}"
+    assert engine.stores.keys() == driver.stores.keys()
+    for store, rows in driver.stores.items():
+        ours_, theirs_ = dict(enumerate(engine.stores[store])), dict(enumerate(rows))
+        assert ours_ == theirs_, f"store {store}:\n{_first_difference(ours_, theirs_)}"
+    assert engine.dropped == driver.dropped, f"dropped:\n{_first_difference(engine.dropped, driver.dropped)}"
+
+
+def _assert_same_topic(topic: str, engine: dict[Any, list[Any]], driver: dict[Any, list[Any]]) -> None:
+    for key in sorted(engine.keys() | driver.keys(), key=repr):
+        ours, theirs = engine.get(key, []), driver.get(key, [])
+        if key is None:  # the producer may put them anywhere, so their order is not that of the topic
+            assert _anywhere(ours) == _anywhere(theirs), f"topic {topic}, without a key:\n{_sides(ours, theirs)}"
+        elif not all(_same_partition(ours, theirs, p) for p in {row.partition for _, row in (*ours, *theirs)}):
+            raise AssertionError(f"topic {topic}, key {key!r}:\n{_sides(ours, theirs)}")
+
+
+def _same_partition(engine: list[Any], driver: list[Any], partition: int) -> bool:
+    by_writer: dict[Writer, list[Written]] = {}
+    for writer, written in driver:
+        if written.partition == partition:
+            by_writer.setdefault(writer, []).append(written)
+    return mixed([row for _, row in engine if row.partition == partition], list(by_writer.values()))
+
+
+def _anywhere(rows: list[tuple[Writer, Written]]) -> list[str]:
+    return sorted(repr(row[1:]) for _, row in rows)
+
+
+def mixed(rows: list[Any], parts: list[list[Any]]) -> bool:
+    """Whether ``rows`` is made of all the parts, each in its own order.
+
+    >>> mixed([1, 3, 2, 4], [[1, 2], [3, 4]]), mixed([2, 1], [[1, 2]]), mixed([1], [[1], [2]])
+    (True, False, False)
+    """
+    if len(rows) != sum(map(len, parts)):
+        return False
+    reached = {(0,) * len(parts)}
+    for row in rows:
+        reached = {
+            (*places[:i], place + 1, *places[i + 1 :])
+            for places in reached
+            for i, place in enumerate(places)
+            if place < len(parts[i]) and parts[i][place] == row
+        }
+    return bool(reached)
+
+
+def _sides(ours: list[Any], theirs: list[Any]) -> str:
+    lines = ["  engine:", *(f"    {row}" for _, row in ours), "  driver, with the writer:"]
+    return "\n".join([*lines, *(f"    {writer} {row}" for writer, row in theirs)])
+
+
+def _first_difference(ours: dict[Any, Any], theirs: dict[Any, Any]) -> str:
+    different = [key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)]
+    shown = sorted(different, key=repr)[:5]
+    lines = [f"  {key}\n    engine: {ours.get(key)}\n    driver: {theirs.get(key)}" for key in shown]
+    return "\n".join([f"  {len(different)} differ, of {len(ours)} and {len(theirs)}", *lines])
