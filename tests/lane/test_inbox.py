@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lane import inbox
-from penstock.lane.inbox import RAW_SCHEMA, numbered, raw_batches, raw_headers, reach
+from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, raw_batches, raw_headers, reach
 
 TOPICS = ("a", "b", "c")
 SOURCES = {"a": "one", "b": "two", "c": "two"}
@@ -22,14 +22,13 @@ def rows_of(given_records):
     rows = []
     for topic, partition, shard, timestamp in given_records:
         offset = offsets[topic, partition] = offsets.get((topic, partition), -1) + 1
-        rows.append(
-            (shard, topic, partition, offset, b"k", f"{topic}{partition}@{offset}".encode(), timestamp, None, -1)
-        )
+        rows.append((shard, topic, partition, offset, b"k", f"{topic}{partition}@{offset}".encode(), timestamp))
     return rows
 
 
 def table_of(rows):
-    columns = zip(*rows, strict=True) if rows else [[] for _ in RAW_SCHEMA]
+    raw = [(s, TOPICS.index(t) * PARTITIONS + p, o, k, v, time, None) for s, t, p, o, k, v, time in rows]
+    columns = zip(*raw, strict=True) if raw else [[] for _ in RAW_SCHEMA]
     return pa.Table.from_arrays(
         [pa.array(c, field.type) for c, field in zip(columns, RAW_SCHEMA, strict=True)], schema=RAW_SCHEMA
     )
@@ -38,7 +37,7 @@ def table_of(rows):
 def slow_reached(rows, before, by_shard):
     greatest: dict = {}
     found = {}
-    for shard, topic, partition, offset, _, _, timestamp, _, _ in rows:
+    for shard, topic, partition, offset, _, _, timestamp in rows:
         group = (topic, partition, shard if by_shard else None)
         greatest[group] = max(greatest.get(group, before.get((topic, partition), -1)), timestamp)
         found[topic, partition, offset] = greatest[group]
@@ -50,7 +49,7 @@ def test_a_row_has_reached_the_greatest_time_before_it_in_its_partition(given_re
     rows = rows_of(given_records)
     wanted = slow_reached(rows, before, by_shard)
     random.shuffle(rows)  # an exchange keeps no order
-    found, after = reach(numbered(table_of(rows), TOPICS), TOPICS, before, by_shard)
+    found, after = reach(numbered(table_of(rows)), TOPICS, before, by_shard)
     places = [(row[1], row[2], row[3]) for row in rows]
     assert dict(zip(places, found.reached.tolist(), strict=True)) == wanted
     for place, time in after.items():
@@ -62,7 +61,7 @@ def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, befor
     rows = rows_of(given_records)
     wanted_reached = slow_reached(rows, before, by_shard=True)
     random.shuffle(rows)
-    found, _ = reach(numbered(table_of(rows), TOPICS), TOPICS, before, by_shard=True)
+    found, _ = reach(numbered(table_of(rows)), TOPICS, before, by_shard=True)
     batches = list(raw_batches(found, TOPICS, SOURCES, None))
     seen = [(b.shard, b.source, o, v) for b in batches for o, v in zip(b.origins, b.values, strict=True)]
     order = [(shard, o.reached, o.topic, o.partition, o.offset) for shard, _, o, _ in seen]
@@ -77,7 +76,7 @@ def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, befor
 
 def test_a_floor_is_the_greater_of_what_the_row_reached_and_what_was_carried():
     rows = rows_of([("a", 0, 0, 5), ("a", 1, 0, 9)])
-    found, _ = reach(numbered(table_of(rows), TOPICS), TOPICS, {}, by_shard=True)
+    found, _ = reach(numbered(table_of(rows)), TOPICS, {}, by_shard=True)
     (batch,) = raw_batches(found, TOPICS, SOURCES, lambda source, partition: 7)
     assert [(o.reached, o.floor) for o in batch.origins] == [(5, 7), (9, 9)]
 
@@ -89,6 +88,6 @@ def test_headers_keep_order_repeats_and_nulls():
 
 
 def test_no_rows_make_no_batches():
-    found, after = reach(numbered(table_of([]), TOPICS), TOPICS, {}, by_shard=True)
+    found, after = reach(numbered(table_of([])), TOPICS, {}, by_shard=True)
     assert (list(raw_batches(found, TOPICS, SOURCES, None)), after) == ([], {})
     assert list(inbox.envelope_batches(pa.table({"x": []}), TOPICS)) == []

@@ -291,6 +291,18 @@ def test_a_range_has_the_committed_records_between_its_offsets(log, three_epochs
     assert found == expected.split()
 
 
+@pytest.mark.parametrize("most", [1, 2, 100])
+@pytest.mark.parametrize("start", range(8))
+def test_batches_hold_what_is_read_one_by_one(log, three_epochs, start, most):
+    records = [(r.key, r.value, r.timestamp) for r in log.reader().read(three_epochs, 0, start, 8)]
+    batches = list(log.reader().batches(three_epochs, 0, start, 8, most))
+    assert [row for _, rows in batches for row in rows] == records
+    assert all(0 < len(rows) <= most for _, rows in batches)
+    for reached, rows in batches:  # going on from there misses nothing and repeats nothing
+        rest = [(r.key, r.value, r.timestamp) for r in log.reader().read(three_epochs, 0, reached, 8)]
+        assert rest == records[records.index(rows[-1]) + 1 :]
+
+
 def test_one_reader_reads_one_range_after_the_other(log, three_epochs):
     reader = log.reader()
     for _ in range(3):
@@ -334,6 +346,29 @@ def test_the_last_record_is_found_behind_markers_and_aborted_records(log, three_
 
 def test_an_empty_partition_has_no_last_record(log, topic):
     assert log.reader().last_record(topic) is None
+
+
+def test_records_below_an_offset_can_be_deleted(log, name):
+    wanted = name("cut")
+    log.admin.ensure_topics([TopicSpec(wanted, 2, {"cleanup.policy": "compact,delete", "retention.ms": "-1"})])
+    producer = log.producer(None)
+    producer.begin()
+    producer.produce(row(wanted, str(n).encode(), key=b"k", timestamp=100 + n, partition=n % 2) for n in range(10))
+    producer.commit()
+    places = [(wanted, 0), (wanted, 1)]
+    log.admin.delete_records({(wanted, 0): 3})
+    log.admin.delete_records({(wanted, 0): 2, (wanted, 1): 5})
+    log.admin.delete_records({})
+    assert log.admin.earliest_offsets(places) == {(wanted, 0): 3, (wanted, 1): 5}
+    assert log.admin.end_offsets(places) == {(wanted, 0): 5, (wanted, 1): 5}
+    assert [record.value for record in log.reader().read(wanted, 0, 3, 5)] == [b"6", b"8"]
+    assert log.admin.offsets_for_times({(wanted, 0): 0}) == {(wanted, 0): 3}
+    assert log.reader().last_record(wanted, 0).value == b"8"
+    assert log.reader().last_record(wanted, 1) is None
+    with pytest.raises(BrokerError):
+        list(log.reader().read(wanted, 0, 2, 5))
+    with pytest.raises(BrokerError, match="delete records"):
+        log.admin.delete_records({(wanted, 0): 9})
 
 
 def test_a_time_has_an_offset(log, topic):

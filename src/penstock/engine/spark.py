@@ -28,6 +28,7 @@ from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
 from penstock.engine.offsets import Range
 from penstock.errors import EngineError
+from penstock.lane.inbox import PARTITIONS
 from penstock.lane.orders import Orders, Stage, encode_orders
 from penstock.log.client import Connection
 
@@ -35,10 +36,8 @@ ENVELOPE = (
     "kind tinyint, route bigint, name string, partition int, key binary, value binary, "
     "timestamp bigint, headers binary, place binary"
 )
-RAW = (
-    "shard int, topic string, partition int, offset bigint, key binary, value binary, timestamp bigint, "
-    "headers string, reached bigint"
-)
+RAW = "shard int, place int, offset bigint, key binary, value binary, timestamp bigint, headers string"
+TOLD = f"{RAW}, reached bigint"
 
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
@@ -72,7 +71,7 @@ def make_session(
 ) -> Any:
     """Start Spark, or join what runs at ``master``."""
     jars = resolve(SPARK_CONNECTOR, progress=progress)
-    os.environ.setdefault("JAVA_HOME", str(java_home()))
+    os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run what the driver runs
     from pyspark.sql import SparkSession
 
@@ -163,7 +162,7 @@ class SparkLanes:
         self._reader = session.read.format("kafka").options(**options)
         lanes = f.lit(stage.lanes)
         self._lane = {name: f.pmod(f.col(name), lanes).cast("int") for name in ("shard", "route")}
-        self._columns: dict[tuple[str, ...], list[Any]] = {}
+        self._columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Any]] = {}
 
     @property
     def parallelism(self) -> int:
@@ -190,9 +189,9 @@ class SparkLanes:
     def _plan(self, orders: Orders, ranges: list[Range]) -> Any:
         data = encode_orders(orders)
         first = self._stage.plan.steps[0]
-        frame = self._read(ranges) if ranges else self._nothing()
+        frame = self._read(ranges, orders.topics) if ranges else self._nothing()
         if ranges and first.timed and first.exchange and self._stage.shards > 1:
-            frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), RAW)
+            frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), TOLD)
         for step in self._stage.plan.steps:
             if step.exchange:
                 frame = self._lanes_of(frame)
@@ -204,38 +203,45 @@ class SparkLanes:
         lane = self._lane["shard" if "shard" in frame.columns else "route"]
         return frame.repartitionById(self._stage.lanes, lane)
 
-    def _read(self, ranges: list[Range]) -> Any:
+    def _read(self, ranges: list[Range], topics: tuple[str, ...]) -> Any:
         for name, value in _range_options(ranges).items():
             self._reader.option(name, value)
-        frame = self._reader.load().select(*self._raw_columns(self._gathered(ranges)))
+        read = tuple(sorted({r.topic for r in ranges}))
+        frame = self._reader.load().select(*self._raw_columns(read, topics))
         return frame.coalesce(self._cores) if len(ranges) > self._cores else frame
 
-    def _raw_columns(self, gathered: tuple[str, ...]) -> list[Any]:
-        """Return the columns of a raw row; made once, because each part of an expression is a call to the JVM."""
-        if gathered not in self._columns:
+    def _raw_columns(self, read: tuple[str, ...], topics: tuple[str, ...]) -> list[Any]:
+        """Return the columns of a raw row; made once, because each part of an expression is a call to the JVM.
+
+        Numbers where they will do: every column costs on its way through the exchange and into Python, a text most.
+        """
+        if (read, topics) not in self._columns:
             from pyspark.sql import functions as f
 
-            shards = f.lit(self._stage.shards)
+            shards, topic = f.lit(self._stage.shards), f.col("topic")
             shard = f.coalesce(f.pmod(f.crc32("key"), shards), f.pmod(f.col("partition"), shards)).cast("int")
+            gathered = self._gathered(read)
             if gathered:
-                shard = f.when(f.col("topic").isin(*gathered), f.lit(0)).otherwise(shard)
+                shard = f.when(topic.isin(*gathered), f.lit(0)).otherwise(shard)
+            number = f.lit(topics.index(read[-1]) * PARTITIONS)
+            for name in read[:-1]:
+                number = f.when(topic == name, f.lit(topics.index(name) * PARTITIONS)).otherwise(number)
             # as text: nested columns cross into Python at 30 µs a row
             headers = f.when(f.size("headers") > 0, f.to_json("headers"))
-            self._columns[gathered] = [
+            self._columns[read, topics] = [
                 shard.alias("shard"),
-                *(f.col(name) for name in ("topic", "partition", "offset", "key", "value")),
+                (number + f.col("partition")).cast("int").alias("place"),
+                *(f.col(name) for name in ("offset", "key", "value")),
                 f.unix_millis("timestamp").alias("timestamp"),
                 headers.alias("headers"),
-                f.lit(-1).cast("bigint").alias("reached"),
             ]
-        return self._columns[gathered]
+        return self._columns[read, topics]
 
-    def _gathered(self, ranges: list[Range]) -> tuple[str, ...]:
+    def _gathered(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """Return the topics whose records all go to one shard."""
         if not self._stage.plan.one_shard:
             return ()
         one = [self._stage.sources[name] for name in self._stage.plan.one_shard]
-        topics = {r.topic for r in ranges}
         return tuple(
             sorted(t for t in topics if any(t in n.topics or (n.pattern and n.pattern.fullmatch(t)) for n in one))
         )

@@ -2,8 +2,9 @@
 
 Two shapes come in. *Raw* rows are what Kafka's source gives, with the shard that the JVM computed::
 
-    shard int32, topic string, partition int32, offset int64, key, value binary, timestamp int64 (ms),
-    headers string (JSON of [{key, value in base64}], null: none), reached int64 (−1: not known yet; −2: the lane must judge it)
+    shard int32, place int32 (number of the topic × 65536 + partition), offset int64, key, value binary, timestamp int64 (ms),
+    headers string (JSON of [{key, value in base64}], null: none)
+    and, where the times were told by the reading tasks, reached int64 (−2: the lane must judge the row)
 
 *Envelope* rows are records that an earlier step re-keyed. Both become runs: the records of one shard and one source that follow each other
 in the order of a lane, (reached, topic, partition, offset, sub).
@@ -23,21 +24,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.lane.envelope import unpack_headers, unpack_place
+from penstock.lane.source import Raw
 from penstock.record import Headers, Origin
 
 RAW_SCHEMA = pa.schema(
     [
         pa.field("shard", pa.int32()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
+        pa.field("place", pa.int32()),
         pa.field("offset", pa.int64()),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("timestamp", pa.int64()),
         pa.field("headers", pa.string()),
-        pa.field("reached", pa.int64()),
     ]
 )
+TOLD_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
+#: partitions of a topic that a place has room for
+PARTITIONS = 1 << 16
 UNKNOWN, JUDGE = -1, -2
 
 #: greatest time of each (topic, partition)
@@ -73,11 +76,6 @@ def numbers(column: Any) -> Any:
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
 
 
-def number_topics(column: Any, topics: Sequence[str]) -> Any:
-    """Return the position of each topic of a column among the names."""
-    return numbers(pc.index_in(column, value_set=pa.array(topics, pa.string()))).astype(np.int64)
-
-
 def starts_of(*columns: Any) -> list[int]:
     """Return where, in sorted columns, a new combination of values begins, and the end.
 
@@ -94,20 +92,37 @@ def starts_of(*columns: Any) -> list[int]:
 
 
 class Rows(NamedTuple):
-    """Raw rows with what orders them, as numbers: shard, topic number, partition, offset, and the time that was reached."""
+    """Raw rows with what orders them, as numbers: shard, topic number, partition, offset, time; and the time that was reached."""
 
     table: pa.Table
     shard: Any
     topic: Any
     partition: Any
     offset: Any
+    timestamp: Any
     reached: Any
 
+    def where(self, mask: Any) -> Rows:
+        """Return the rows of a mask."""
+        return Rows(self.table.filter(pa.array(mask)), *(column[mask] for column in self[1:]))
 
-def numbered(table: pa.Table, topics: Sequence[str]) -> Rows:
-    """Return raw rows with their numbers; ``reached`` is what the column says."""
-    shard, partition, offset = (numbers(table[name]).astype(np.int64) for name in ("shard", "partition", "offset"))
-    return Rows(table, shard, number_topics(table["topic"], topics), partition, offset, numbers(table["reached"]))
+    def raws(self, topics: Sequence[str]) -> Iterator[Raw]:
+        """Return the rows one by one."""
+        keys, values = self.table["key"].to_pylist(), self.table["value"].to_pylist()
+        names = [topics[number] for number in self.topic.tolist()]
+        headers, times = raw_headers(self.table["headers"]), self.timestamp.tolist()
+        places = (names, self.partition.tolist(), self.offset.tolist())
+        return map(Raw._make, zip(*places, keys, values, times, headers, repeat(None), strict=False))
+
+
+def numbered(table: pa.Table) -> Rows:
+    """Return raw rows with their numbers; the time reached is unknown unless it was told."""
+    shard, place, offset, timestamp = (
+        numbers(table[name]).astype(np.int64) for name in ("shard", "place", "offset", "timestamp")
+    )
+    told = "reached" in table.column_names
+    reached = numbers(table["reached"]).copy() if told else np.full(len(shard), UNKNOWN, dtype=np.int64)
+    return Rows(table, shard, place // PARTITIONS, place % PARTITIONS, offset, timestamp, reached)
 
 
 def reach(rows: Rows, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[Rows, Times]:
@@ -120,7 +135,7 @@ def reach(rows: Rows, topics: Sequence[str], before: Times, by_shard: bool) -> t
     shard = rows.shard if by_shard else np.zeros_like(rows.shard)
     order = np.lexsort((rows.offset, rows.partition, rows.topic, shard))
     topic, partition, shard = rows.topic[order], rows.partition[order], shard[order]
-    times = numbers(rows.table["timestamp"]).astype(np.int64)[order]
+    times = rows.timestamp[order]
     edges = starts_of(shard, topic, partition)
     groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     places = [(topics[topic[at]], int(partition[at])) for at in edges[:-1]]
@@ -145,13 +160,16 @@ def raw_batches(
     if not len(rows.table):
         return
     order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
-    table, reached, shard = rows.table.take(pa.array(order)), rows.reached[order], rows.shard[order]
+    table = rows.table.select(["key", "value", "headers"]).take(pa.array(order))
+    reached, shard = rows.reached[order], rows.shard[order]
     nodes = [source_of[name] for name in topics]
     known = sorted(set(nodes))
     source = np.array([known.index(node) for node in nodes], dtype=np.int64)[rows.topic[order]]
-    topic_names, partitions, offsets, keys, values, timestamps = (
-        table[name].to_pylist() for name in ("topic", "partition", "offset", "key", "value", "timestamp")
+    topic_names = [topics[number] for number in rows.topic[order].tolist()]
+    partitions, offsets, timestamps = (
+        column[order].tolist() for column in (rows.partition, rows.offset, rows.timestamp)
     )
+    keys, values = table["key"].to_pylist(), table["value"].to_pylist()
     headers, reached_list = raw_headers(table["headers"]), reached.tolist()
     for begin, end in pairwise(starts_of(shard, source)):
         node = known[int(source[begin])]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import pyarrow as pa
+import numpy as np
 
 from penstock.clock import Clock
 from penstock.errors import DeserializationError
 from penstock.lane.failure import decide
-from penstock.lane.inbox import JUDGE, Batch, Times, numbers, raw_headers
+from penstock.lane.inbox import JUDGE, Batch, Rows, Times
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.record import Headers, Origin
@@ -29,22 +29,18 @@ class Sources:
         self.readers = {name: SourceReader(node, clock) for name, node in nodes.items()}
         self.extracting = {name for name, node in nodes.items() if node.timestamp is not None}
 
-    def extract_times(self, table: pa.Table, source_of: Mapping[str, str], before: Times) -> pa.Table:
+    def extract_times(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], before: Times) -> Rows:
         """Put the extracted timestamps in the place of Kafka's, in the order of the rows; a row to be judged is marked."""
-        topics = [t for t in table["topic"].unique().to_pylist() if source_of[t] in self.extracting]
-        if not topics:
-            return table
-        times, reached = numbers(table["timestamp"]).copy(), numbers(table["reached"]).copy()
+        chosen = [number for number, topic in enumerate(topics) if source_of[topic] in self.extracting]
+        mask = np.isin(rows.topic, chosen)
+        if not mask.any():
+            return rows
+        times, reached = rows.timestamp.copy(), rows.reached.copy()
         latest = dict(before)
-        names, partitions = table["topic"].to_pylist(), table["partition"].to_pylist()
-        offsets, keys, values = (table[name].to_pylist() for name in ("offset", "key", "value"))
-        headers = raw_headers(table["headers"])
-        chosen = set(topics)
-        order = sorted(
-            (i for i, name in enumerate(names) if name in chosen), key=lambda i: (names[i], partitions[i], offsets[i])
-        )
-        for i in order:
-            raw = Raw(names[i], partitions[i], offsets[i], keys[i], values[i], int(times[i]), headers[i])
+        raws = list(rows.raws(topics))
+        order = np.lexsort((rows.offset, rows.partition, rows.topic))
+        for i in order[mask[order]].tolist():
+            raw = raws[i]
             place = (raw.topic, raw.partition)
             try:
                 time = self.readers[source_of[raw.topic]].read(raw, latest.get(place, -1))[2]
@@ -55,7 +51,7 @@ class Sources:
             else:
                 times[i] = time
                 latest[place] = max(latest.get(place, -1), time)
-        return replace_column(replace_column(table, "timestamp", times), "reached", reached)
+        return rows._replace(timestamp=times, reached=reached)
 
     def records(self, batch: Batch, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
@@ -66,11 +62,9 @@ class Sources:
             return self._one_by_one(batch, task)
         return zip(keys, values, batch.timestamps, batch.headers, batch.origins, strict=True)
 
-    def judge(self, table: pa.Table, source_of: Mapping[str, str], task: Task) -> None:
+    def judge(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
         """Ask the policy about raw rows whose time could not be had."""
-        columns = [table[n].to_pylist() for n in ("topic", "partition", "offset", "key", "value", "timestamp")]
-        for row in zip(*columns, raw_headers(table["headers"]), strict=True):
-            raw = Raw(*row)
+        for raw in rows.raws(topics):
             source = source_of[raw.topic]
             try:
                 time = self.readers[source].read(raw, -1)[2]
@@ -125,9 +119,3 @@ def decode_all(serde: Serde[Any], column: Sequence[bytes | None]) -> list[Any] |
         return [None if data is None else decode(data) for data in column]
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
-
-
-def replace_column(table: pa.Table, name: str, values: Any) -> pa.Table:
-    """Return the table with another column of numbers."""
-    at = table.schema.get_field_index(name)
-    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))

@@ -12,7 +12,7 @@ An exception does not leave the task as one: it goes to the driver as a FAILURE 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,14 @@ from penstock.lane.envelope import (
     pack_place,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, Batch
+from penstock.lane.inbox import JUDGE, Batch, Rows
 from penstock.lane.orders import Orders, Report, encode_report, offsets
-from penstock.lane.reading import Sources, replace_column
+from penstock.lane.reading import Sources
 from penstock.lane.sink import Row
 from penstock.lane.task import Task
 from penstock.lane.worker import Worker
 from penstock.processor.punctuation import PunctuationType
+from penstock.record import Origin
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -64,16 +65,15 @@ def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.
     sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
     before = offsets(orders.reached)
     for batch in batches:
-        table = sources.extract_times(pa.Table.from_batches([batch]), orders.source_of, before)
-        marked = inbox.numbers(table["reached"]) == JUDGE
-        times = inbox.numbers(table["timestamp"])
-        if marked.any():
-            times = np.where(marked, -1, times)
-        rows = inbox.numbered(replace_column(table, "timestamp", times), orders.topics)
-        rows, after = inbox.reach(rows, orders.topics, before, by_shard=False)
+        rows = inbox.numbered(pa.Table.from_batches([batch]))
+        rows = sources.extract_times(rows, orders.topics, orders.source_of, before)
+        judged = rows.reached == JUDGE
+        times = np.where(judged, -1, rows.timestamp)
+        rows, after = inbox.reach(rows._replace(timestamp=times), orders.topics, before, by_shard=False)
         before.update(after)
-        reached = np.where(marked, JUDGE, rows.reached) if marked.any() else rows.reached
-        yield from replace_column(rows.table, "reached", reached).combine_chunks().to_batches()
+        told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
+        kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
+        yield pa.RecordBatch.from_arrays([*kept, *told], schema=inbox.TOLD_SCHEMA)
 
 
 def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.RecordBatch]:
@@ -108,6 +108,7 @@ class StepRun:
         self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
         self._emitted = 0
         self._globals = worker.global_stores(orders)
+        self._report.dropped = worker.take_dropped()
         self._since = stopwatch_us()
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -125,7 +126,6 @@ class StepRun:
             for shard in self._own_shards():
                 self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
         for batch in work:
-            self._report.records += len(batch.keys)
             task = self._task(batch.shard)
             task.process_all(batch.source, self._sources.records(batch, task))
         self._spent("operators")
@@ -139,16 +139,17 @@ class StepRun:
     def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
-        told = self._step.timed and self._step.exchange and stage.shards > 1
+        self._report.records = len(table)
+        rows = inbox.numbered(table)
+        told = "reached" in table.column_names
         if not told:
-            table = self._sources.extract_times(table, orders.source_of, offsets(orders.reached))
-        judged = table.filter(pc.equal(table["reached"], JUDGE))
-        if len(judged):
-            table = table.filter(pc.not_equal(table["reached"], JUDGE))
-            self._sources.judge(judged, orders.source_of, self._task(self._first_shard()))
-        rows = inbox.numbered(table, orders.topics)
+            rows = self._sources.extract_times(rows, orders.topics, orders.source_of, offsets(orders.reached))
+        judged = rows.reached == JUDGE
+        if judged.any():
+            bad, rows = rows.where(judged), rows.where(~judged)
+            self._sources.judge(bad, orders.topics, orders.source_of, self._task(self._first_shard()))
         if told:
-            after = _greatest(table, rows.reached)
+            after = _greatest(rows, orders.topics)
         else:
             rows, after = inbox.reach(rows, orders.topics, offsets(orders.reached), by_shard=self._step.exchange)
         self._report.reached = [(topic, partition, time) for (topic, partition), time in after.items()]
@@ -180,7 +181,9 @@ class StepRun:
         riding = table.filter(rides)
         if len(riding):
             yield from riding.combine_chunks().to_batches()
-        return list(inbox.envelope_batches(table.filter(own), self._orders.topics))
+        records = table.filter(own)
+        self._report.records = len(records)
+        return list(inbox.envelope_batches(records, self._orders.topics))
 
     def _pass_on(self, batch: Batch) -> pa.RecordBatch:
         """Return raw rows of a source of a later step as records for it."""
@@ -291,10 +294,16 @@ class StepRun:
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, times, headers, places])
 
     def _sinks(self, rows: list[Row]) -> pa.RecordBatch:
-        topics, partitions, keys, values, times, headers, _, _ = zip(*rows, strict=True)
+        topics, partitions, keys, values, times, headers, _, origins = zip(*rows, strict=True)
         places = [-1 if partition is None else partition for partition in partitions]
         packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(rows)
-        return batch_of(SINK, self._order(len(rows)), [topics, places, keys, values, times, packed])
+        columns: list[Any] = [topics, places, keys, values, times, packed]
+        if self._stage.keeps_raw:  # a row that its topic refuses is told of with its source record
+            columns.append([self._came_from(origin) for origin in origins])
+        return batch_of(SINK, self._order(len(rows)), columns)
+
+    def _came_from(self, origin: Origin) -> bytes | None:
+        return None if origin.topic is None else pack_place(origin, (), self._topic_number[origin.topic], True)
 
     def _writes(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
         """Keep the epoch's writes of a shard beside its state, and send its changelog rows."""
@@ -335,10 +344,13 @@ class StepRun:
         self._since = now
 
 
-def _greatest(table: pa.Table, reached: Any) -> dict[tuple[str, int], int]:
-    times = pa.table({"topic": table["topic"], "partition": table["partition"], "reached": pa.array(reached)})
-    rows = times.group_by(["topic", "partition"]).aggregate([("reached", "max")]).to_pylist()
-    return {(row["topic"], row["partition"]): row["reached_max"] for row in rows}
+def _greatest(rows: Rows, topics: Sequence[str]) -> inbox.Times:
+    """Return how far each partition got, of rows whose times were told."""
+    times: inbox.Times = {}
+    for topic, partition in np.unique(np.stack([rows.topic, rows.partition]), axis=1).T.tolist():
+        mine = (rows.topic == topic) & (rows.partition == partition)
+        times[topics[topic], partition] = int(rows.reached[mine].max())
+    return times
 
 
 def _join(handed: dict[str, Sealed], store: str, sealed: Sealed) -> None:

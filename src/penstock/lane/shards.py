@@ -16,10 +16,10 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -37,6 +37,8 @@ from penstock.state.spec import StoreSpec
 STANDING = "penstock/standing"
 #: changelog rows brought in at a time
 CHUNK = 100_000
+#: changelog rows (key, value, timestamp) that follow each other, and the offset after them
+Changes: TypeAlias = tuple[int, list[tuple[bytes, bytes | None, int]]]
 
 
 class Standing(msgspec.Struct):
@@ -191,28 +193,37 @@ class Shards:
         budget: int | None,
     ) -> None:
         spec = self._specs[name]
-        records = iter(self._records(spec, shard, partition, start, end))
-        while chunk := list(islice(records, CHUNK if budget is None else min(CHUNK, budget - self.restored))):
-            rows = [(record.key, record.value, record.timestamp) for record in chunk if record.key is not None]
+        chunk = CHUNK if budget is None else max(1, min(CHUNK, budget - self.restored))
+        for reached, rows in self._rows(spec, shard, partition, start, end, chunk):
             read = dict(standing.read.get(name, ()))
-            read[partition] = chunk[-1].offset + 1
+            read[partition] = reached
             standing.read = {**standing.read, name: sorted(read.items())}
             with state.batch():
                 restore(spec, state, rows)
                 self._stand(state, standing, None, standing.read)
-            self.restored += len(chunk)
+            self.restored += len(rows)
+            if budget is not None and self.restored >= budget:
+                return
 
-    def _records(self, spec: StoreSpec, shard: int, partition: int, start: int, end: int) -> Iterable[LogRecord]:
+    def _rows(self, spec: StoreSpec, shard: int, partition: int, start: int, end: int, chunk: int) -> Iterator[Changes]:
+        """Yield the changelog rows of a shard in chunks of about so many, with the offset after each."""
         if start >= end:
-            return ()
+            return
         topic = spec.source_topic or changelog_name(self.stage.application_id, spec.name)
-        records = self.records(topic, partition, start, end)
-        if spec.source_topic is None:
-            return records
-        if self._gathered(spec.source_topic):
-            return records if shard == 0 else ()
-        shards = self.stage.shards
-        return (record for record in records if shard_of(record.key, shards, partition) == shard)
+        mine: Callable[[bytes], bool] = lambda key: True  # noqa: E731
+        if spec.source_topic is not None:
+            shards, gathered = self.stage.shards, self._gathered(spec.source_topic)
+            mine = lambda key: (0 if gathered else shard_of(key, shards)) == shard  # noqa: E731
+        waiting: list[tuple[bytes, bytes | None, int]] = []
+        reached = start
+        first, most = self._from(topic, partition, start), min(chunk, 10_000)
+        for reached, batch in self.reader().batches(topic, partition, first, end, most):
+            waiting += [(key, value, time) for key, value, time in batch if key is not None and mine(key)]
+            if len(waiting) >= chunk:
+                yield reached, waiting
+                waiting = []
+        if waiting:
+            yield reached, waiting
 
     def _gathered(self, topic: str) -> bool:
         """Whether all records of a source topic go to one shard."""
@@ -240,10 +251,16 @@ class Shards:
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """Return the committed records of a range, from where the partition begins at the earliest."""
+        return self.reader().read(topic, partition, self._from(topic, partition, start), end)
+
+    def reader(self) -> Reader:
+        """Return this process' reader of committed records."""
         if self._reader is None:
             self._reader = self.log.reader()
-        earliest = self.log.admin.earliest_offsets([(topic, partition)])[topic, partition]
-        return self._reader.read(topic, partition, max(start, earliest), end)
+        return self._reader
+
+    def _from(self, topic: str, partition: int, start: int) -> int:
+        return max(start, self.log.admin.earliest_offsets([(topic, partition)])[topic, partition])
 
     @property
     def log(self) -> KafkaLog:

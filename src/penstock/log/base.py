@@ -81,6 +81,10 @@ class Admin(Protocol):
         """Change settings of a topic; the others stay."""
         ...
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets; those that are gone already are no error."""
+        ...
+
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics; one that does not exist is no error."""
         ...
@@ -173,8 +177,8 @@ class Reader(Protocol):
         """
         ...
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch]:
-        """Yield the same records in lists, without coordinates and headers: for reading many of them."""
+    def batches(self, topic: str, partition: int, start: int, end: int, most: int = 10_000) -> Iterator[Batch]:
+        """Yield the same records in lists of at most so many, without coordinates and headers: for reading a lot of them."""
         ...
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from random import Random
 
 from penstock.clock import Clock, SystemClock
@@ -166,7 +167,7 @@ class MemoryReader:
         with self._cluster.lock:
             entries = self._cluster.entries(place)[:]
             last = self._cluster.stable_end(place) if self._committed else len(entries)
-        if start < 0 or start > last:
+        if start < self._cluster.begin(place) or start > last:
             raise BrokerError(f"could not read {topic}-{partition} from {start}: there is no such offset")
         yield from filter(None, map(self._visible, entries[start : min(end, last)]))
         if end > last:
@@ -176,16 +177,17 @@ class MemoryReader:
                 retriable=True,
             )
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch]:
-        """Yield the same records in lists, without coordinates and headers."""
-        records = list(self.read(topic, partition, start, end))
-        if records:
-            yield records[-1].offset + 1, [(record.key, record.value, record.timestamp) for record in records]
+    def batches(self, topic: str, partition: int, start: int, end: int, most: int = 10_000) -> Iterator[Batch]:
+        """Yield the same records in lists of at most so many, without coordinates and headers."""
+        records = self.read(topic, partition, start, end)
+        while chunk := list(islice(records, most)):
+            yield chunk[-1].offset + 1, [(record.key, record.value, record.timestamp) for record in chunk]
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
         """Return the last committed record of a partition, None if there is none."""
-        end = self._cluster.stable_end((topic, partition))
-        return next(filter(None, map(self._visible, reversed(self._cluster.entries((topic, partition))[:end]))), None)
+        begin, end = self._cluster.begin((topic, partition)), self._cluster.stable_end((topic, partition))
+        entries = self._cluster.entries((topic, partition))[begin:end]
+        return next(filter(None, map(self._visible, reversed(entries))), None)
 
     def follow(self, starts: Mapping[TopicPartition, int]) -> Iterator[LogRecord | None]:
         """Yield the records of several partitions as they come, for ever; None when there is nothing new."""

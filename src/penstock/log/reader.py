@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
 from penstock.log.admin import KafkaAdmin
-from penstock.log.base import LogRecord, TopicPartition
+from penstock.log.base import Batch, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.failures import TRANSIENT, broker_error, made
 
@@ -63,14 +63,10 @@ class KafkaReader:
         """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
         if start >= end:
             return
-        self._turn = turn = self._turn + 1
-        self._meet(topic)
-        self._client.assign([Position(topic, partition, start)])
-        reached = start
+        turn, reached = self._begin(topic, partition, start), start
         try:
             for message in self._messages():
-                if self._turn != turn:
-                    raise RuntimeError("a reader reads one range at a time: another one was begun, or it was closed")
+                self._check_turn(turn)
                 offset = message.offset() or 0
                 if message.error() is not None:  # the stable end of the partition
                     reached = offset
@@ -81,11 +77,45 @@ class KafkaReader:
         finally:
             if self._turn == turn:
                 self._client.unassign()
-        raise BrokerError(
-            f"{topic}-{partition} was to be read up to {end}, but nothing comes after {reached}: "
-            "a transaction is open there, the topic was made anew, or the broker does not answer",
-            retriable=True,
-        )
+        raise _not_reached(topic, partition, end, reached)
+
+    def batches(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[Batch]:
+        """Yield the same records in lists of at most so many, without coordinates and headers: for a third of the cost."""
+        if start >= end:
+            return
+        turn, reached, idle = self._begin(topic, partition, start), start, 0
+        try:
+            while idle < self._patience:
+                messages = self._next_messages(self._client, most)
+                idle = 0 if messages else idle + 1
+                if not messages:
+                    continue
+                self._check_turn(turn)
+                rows = [
+                    (m.key(), m.value(), m.timestamp()[1])
+                    for m in messages
+                    if m.error() is None and (m.offset() or 0) < end
+                ]
+                last = messages[-1]
+                reached = (last.offset() or 0) + (last.error() is None)
+                if rows:
+                    yield min(reached, end), rows
+                if reached >= end:
+                    return
+        finally:
+            if self._turn == turn:
+                self._client.unassign()
+        raise _not_reached(topic, partition, end, reached)
+
+    def _begin(self, topic: str, partition: int, start: int) -> int:
+        self._turn += 1
+        self._meet(topic)
+        self._client.assign([Position(topic, partition, start)])
+        return self._turn
+
+    def _check_turn(self, turn: int) -> None:
+        if self._turn != turn:
+            raise RuntimeError("a reader reads one range at a time: another one was begun, or it was closed")
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
         """Return the last committed record of a partition, None if there is none."""
@@ -136,17 +166,25 @@ class KafkaReader:
             yield from messages
 
     @staticmethod
-    def _next_messages(client: Consumer) -> list[Message]:
+    def _next_messages(client: Consumer, most: int = BATCH) -> list[Message]:
         """Wait for one message, then take all that are there: a batch alone would wait until it is full."""
         first = client.poll(POLL_SECONDS)
         if first is None:
             return []
-        messages = [first, *client.consume(BATCH, 0)]
+        messages = [first, *client.consume(most - 1, 0)] if most > 1 else [first]
         for message in messages:
             error = message.error()
             if error is not None and error.code() not in TRANSIENT and error.code() != KafkaError._PARTITION_EOF:
                 raise broker_error(error, f"read {message.topic()}-{message.partition()}")
         return [message for message in messages if _counts(message)]
+
+
+def _not_reached(topic: str, partition: int, end: int, reached: int) -> BrokerError:
+    return BrokerError(
+        f"{topic}-{partition} was to be read up to {end}, but nothing comes after {reached}: "
+        "a transaction is open there, the topic was made anew, or the broker does not answer",
+        retriable=True,
+    )
 
 
 def _counts(message: Message) -> bool:

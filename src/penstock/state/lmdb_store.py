@@ -370,17 +370,17 @@ class LmdbState:
                 transaction.drop(database, delete=False)
 
     def _put(self, transaction: Any, database: Any, overflow: Any, rows: dict[bytes, bytes | None]) -> None:
-        puts: list[Row] = []
+        puts: dict[bytes, bytes] = {}
         for key, value in rows.items():
-            stored = stored_key(key)
+            stored = key if key and key[0] else stored_key(key)
             if len(stored) >= LONG:
                 _put_long(transaction, overflow, stored[:LONG], key, value)
             elif value is None:
                 transaction.delete(stored, db=database)
             else:
-                puts.append((stored, value))
-        puts.sort()  # LMDB writes neighbours much faster
-        transaction.cursor(database).putmulti(puts)
+                puts[stored] = value
+        # LMDB writes neighbours much faster
+        transaction.cursor(database).putmulti([(stored, puts[stored]) for stored in sorted(puts)])
 
     def _write_directory(self, transaction: Any, slots: dict[str, int]) -> None:
         generation = int.from_bytes(transaction.get(_GENERATION, b"", self._directory), "big") + 1

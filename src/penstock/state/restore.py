@@ -17,6 +17,9 @@ MapRow: TypeAlias = tuple[str, bytes, bytes | None]
 #: stores whose base rows depend on the rows before: they are restored by doing it all again
 REPLAYED = frozenset({StoreKind.VERSIONED, StoreKind.LRU})
 
+#: stores with one base row for each key of the changelog
+PLAIN = frozenset({StoreKind.KEY_VALUE, StoreKind.SHARED})
+
 
 def restore(spec: StoreSpec, state: ShardState, rows: Iterable[tuple[bytes, bytes | None, int]]) -> None:
     """Bring changelog rows (key, value, timestamp), in order, into a shard, atomically; again and again as rows come.
@@ -35,6 +38,9 @@ def restore(spec: StoreSpec, state: ShardState, rows: Iterable[tuple[bytes, byte
             store.replay(key, value, timestamp)
         store.apply(store.seal())
         return
+    if spec.kind in PLAIN and spec.ttl is None:
+        state.map(spec.name).write(_newest(rows, spec.timestamped))
+        return
     maps: dict[str, list[tuple[bytes, bytes | None]]] = {}
     time = StoreTime(state, spec.name) if spec.ttl is not None else None
     for key, value, timestamp in rows:
@@ -47,6 +53,16 @@ def restore(spec: StoreSpec, state: ShardState, rows: Iterable[tuple[bytes, byte
     with state.batch():
         for name, writes in maps.items():
             state.map(name).write(writes)
+
+
+def _newest(rows: Iterable[tuple[bytes, bytes | None, int]], timestamped: bool) -> list[tuple[bytes, bytes | None]]:
+    """Return the base rows of a key-value store, the newest of each key."""
+    newest: dict[bytes, bytes | None]
+    if timestamped:
+        newest = {key: None if value is None else pack_stamp(time) + value for key, value, time in rows}
+    else:
+        newest = {key: value for key, value, _ in rows}
+    return list(newest.items())
 
 
 def restore_row(spec: StoreSpec, key: bytes, value: bytes | None, timestamp: int) -> list[MapRow]:

@@ -1,0 +1,132 @@
+"""The engine by itself: the smallest epoch, and the rate of a restore. ::
+
+    python -m bench.engine [--epochs 300] [--keys 1000000] [--json]
+
+One broker, one session (``local[2]``), the count-and-sum job. *Restore*: so many keys are counted, which makes as many changelog rows;
+then the state folder is deleted and the application started anew. The time is that of the start, from the first question to Kafka to
+the last shard at its barrier; Spark runs already. *Smallest epoch*: one record at a time, one exchange; the median of the last fifty,
+once the JVM is warm. The machine is noisy: look at several runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from bench.data import KEPT, START_MS
+from bench.peers.job import build
+from penstock import config as settings
+from penstock.clock import SystemClock, stopwatch_us
+from penstock.dev.broker import Broker
+from penstock.engine.engine import Engine
+from penstock.engine.recovery import RestoreProgress
+from penstock.engine.spark import make_session
+from penstock.log.base import Row, TopicSpec
+from penstock.log.kafka import KafkaLog
+
+VALUE = b'{"order":1,"customer":"k1","item":"cup","amount":15,"paid":true}'
+
+
+def one_of_each(keys: int) -> Iterator[Row]:
+    """Make one record of every key."""
+    for number in track(range(keys), "writing records", console=Console(stderr=True), transient=True):
+        yield "in", None, b"k%d" % number, VALUE, START_MS + number, ()
+
+
+def write(log: KafkaLog, rows: Iterator[Row] | list[Row]) -> None:
+    """Write rows, all of them."""
+    producer = log.producer(None)
+    producer.begin()
+    producer.produce(rows)
+    producer.commit()
+
+
+def smallest_epochs(log: KafkaLog, engine: Engine, epochs: int) -> list[float]:
+    """Return the milliseconds of each of so many epochs of one record."""
+    assert engine.loop is not None
+    times = []
+    for number in track(range(epochs), "epochs of one record", console=Console(stderr=True), transient=True):
+        write(log, [("in", None, b"k%d" % (number % 7), VALUE, START_MS + number, ())])
+        began = stopwatch_us()
+        while not engine.loop.step():
+            pass
+        times.append((stopwatch_us() - began) / 1000)
+    return times
+
+
+def measure(keys: int, epochs: int) -> dict[str, Any]:
+    """Start everything, run everything; return the figures."""
+    with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        log = KafkaLog(broker.bootstrap_servers)
+        log.admin.ensure_topics([TopicSpec("in", 4, KEPT), TopicSpec("out", 4, KEPT)])
+        given = {
+            "application_id": "bench",
+            "bootstrap_servers": broker.bootstrap_servers,
+            "master": "local[2]",
+            "lanes": 2,
+        }
+        config = settings.load({**given, "state_dir": str(Path(folder) / "state")}, environ={})
+        session = make_session("local[2]", "bench")
+        try:
+            return figures(log, config, session, keys, epochs)
+        finally:
+            session.stop()
+            log.close()
+
+
+def figures(log: KafkaLog, config: dict[str, Any], session: Any, keys: int, epochs: int) -> dict[str, Any]:
+    """Count the keys, forget the state, start again, and run small epochs."""
+    write(log, one_of_each(keys))
+    engine = Engine(build("in", "out").build(), config, session, clock=SystemClock())
+    loop = engine.start()
+    while loop.step():
+        pass
+    engine.close()
+    shutil.rmtree(config["state_dir"])
+    told: list[RestoreProgress] = []
+    again = Engine(build("in", "out").build(), config, session, clock=SystemClock(), tell=told.append)
+    began = stopwatch_us()
+    again.start()
+    seconds = (stopwatch_us() - began) / 1_000_000
+    assert told[-1].restored == keys, f"{told[-1].restored} rows were restored of {keys}"
+    times = smallest_epochs(log, again, epochs)
+    assert again.loop is not None
+    steps = {name: spent / 1000 for name, spent in again.loop.totals.last.items()}
+    again.close()
+    return {
+        "restore": {"rows": keys, "seconds": seconds, "rows_per_second": keys / seconds},
+        "smallest_epoch_ms": {
+            "median": statistics.median(times[-50:]),
+            "best": min(times[-50:]),
+            "first": statistics.median(times[:20]),
+        },
+        "steps_of_the_last_ms": steps,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--epochs", type=int, default=300)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = measure(options.keys, options.epochs)
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return
+    epoch, restore = found["smallest_epoch_ms"], found["restore"]
+    print(f"restore          {restore['rows_per_second'] / 1000:.0f} k changelog rows/s")
+    print(f"smallest epoch   {epoch['median']:.0f} ms (best {epoch['best']:.0f}; the first ones {epoch['first']:.0f})")
+
+
+if __name__ == "__main__":
+    main()
