@@ -130,7 +130,7 @@ class Conductor:
         self._purchases.stop()
         while self._behind():
             self._look()
-            show("finishing what was written")
+            show("finishing what was written" if self._running_since else self._app.phase)
 
     def _look(self) -> None:
         self._pause.wait(TICK)
