@@ -11,6 +11,7 @@ from typing import Any
 from penstock.clock import Clock
 from penstock.dev.cache import cache_root
 from penstock.engine import recovery, topics
+from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
 from penstock.engine.ledger import Ledger
 from penstock.engine.loop import Loop, changelog_ends
@@ -113,6 +114,8 @@ class Engine:
             limits=limits,
             scheduling=any(step.scheduling for step in stage.plan.steps),
         )
+        windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
+        self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
         return self.loop
 
     def _limits(self, sinks: Iterable[str]) -> dict[str, int]:

@@ -11,6 +11,9 @@ from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.node import SinkNode
 from penstock.topology.topology import Topology
 
+#: stores whose rows end by time
+WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
+
 
 def changelog_specs(topology: Topology, application_id: str, shards: int, replication: int) -> list[TopicSpec]:
     """Say how the changelog of every store must be."""
@@ -19,7 +22,7 @@ def changelog_specs(topology: Topology, application_id: str, shards: int, replic
             application_id,
             name,
             shards=shards,
-            retention_ms=spec.retention if spec.kind in (StoreKind.WINDOW, StoreKind.SESSION) else None,
+            windowed=spec.kind in WINDOWED,
             history_ms=spec.history,
             configs=spec.topic_config,
             replication=replication,

@@ -99,6 +99,14 @@ class KafkaAdmin:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         self._ask(f"change settings of topic {topic!r}", lambda: self._client.incremental_alter_configs([resource]))
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets; those that are gone already are no error."""
+        if not offsets:
+            return
+        positions = [Position(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        said = ", ".join(sorted({topic for topic, _ in offsets}))
+        self._ask(f"delete records of {said}", lambda: self._client.delete_records(positions))
+
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics; one that does not exist is no error. Returns when they are gone."""
         names = list(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from penstock.errors import TopicError
+from penstock.errors import BrokerError, TopicError
 from penstock.log.base import Offsets, TopicPartition, TopicSpec
 from penstock.log.memory_cluster import MemoryCluster, Topic
 from penstock.log.topics import check_configs, check_partitions
@@ -60,6 +60,15 @@ class MemoryAdmin:
         """Change settings of a topic; the others stay."""
         self._topic(topic).configs.update(configs)
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets; those that are gone already are no error."""
+        with self._cluster.lock:
+            for place, offset in offsets.items():
+                if offset > len(self._cluster.entries(place)):
+                    raise BrokerError(f"could not delete records of {place[0]}: there is no offset {offset}")
+                topic, partition = place
+                self._topic(topic).begins[partition] = max(offset, self._cluster.begin(place))
+
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics; one that does not exist is no error."""
         for name in names:
@@ -67,7 +76,7 @@ class MemoryAdmin:
 
     def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return where each partition begins."""
-        return {place: 0 for place in partitions if self._cluster.entries(place) is not None}
+        return {place: self._cluster.begin(place) for place in partitions}
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return where each partition ends, open transactions counted."""
@@ -102,5 +111,6 @@ class MemoryAdmin:
         return self._cluster.topics[name]
 
     def _first_at(self, place: TopicPartition, time: int) -> int | None:
-        entries = self._cluster.entries(place)[: self._cluster.stable_end(place)]
-        return next((offset for offset, (timestamp, _, _) in enumerate(entries) if timestamp >= time), None)
+        begin, entries = self._cluster.begin(place), self._cluster.entries(place)[: self._cluster.stable_end(place)]
+        later = (at for at, (timestamp, _, _) in enumerate(entries) if at >= begin and timestamp >= time)
+        return next(later, None)

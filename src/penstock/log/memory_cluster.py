@@ -2,7 +2,8 @@
 
 A partition is a list; an offset is a place in it. A row belongs to a transaction (or to none) and is read by what became of
 that one. As in Kafka the end of a transaction leaves a marker, which takes an offset and no reader sees; so offsets agree
-with those of a real cluster, too. Nothing is deleted by age or compacted.
+with those of a real cluster, too. Nothing is deleted by age or compacted; what is deleted by request stays in the list, before the
+place where the partition begins.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Topic:
 
     configs: dict[str, str]
     partitions: list[list[Entry]]
+    #: partition → where it begins, if something was deleted
+    begins: dict[int, int] = field(default_factory=dict)
 
 
 class MemoryCluster:
@@ -66,6 +69,11 @@ class MemoryCluster:
                 f"there is no {topic}-{partition}: create it (`penstock topics create`), with enough partitions"
             )
         return found.partitions[partition]
+
+    def begin(self, place: TopicPartition) -> int:
+        """Return where a partition begins."""
+        assert self.entries(place) is not None
+        return self.topics[place[0]].begins.get(place[1], 0)
 
     def stable_end(self, place: TopicPartition) -> int:
         """Return the offset of the first row of an open transaction, else the end."""

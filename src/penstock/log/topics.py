@@ -3,8 +3,10 @@
     <application>-<store>-changelog   the rows of a store: one partition per shard
     <application>-epochs              the record of each epoch: one partition
 
-Windowed rows end by time too (``compact,delete``), a day after their retention, for clocks that differ; versions of a row are
-not compacted away while they can be asked for. Names and settings equal those of Kafka Streams.
+Windowed rows end by time (``compact,delete``), but by that of their store, which the application sees to (`engine/expiry.py`); a
+broker would go by its own clock and delete what is still needed of history. Versions of a row are not compacted away while they can
+be asked for; a segment ends by its size, because one that ends by the time of its records may hold nothing but old ones, to which
+the lag does not apply. All else is as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from penstock.errors import TopicError
 from penstock.log.base import TopicSpec
 
 DAY_MS = 24 * 60 * 60 * 1000
+#: of a versioned store: what is not compacted yet is at least this much
+SEGMENT_BYTES = 64 << 20
 _LONGEST = 2**63 - 1
 _INTERNAL = {"message.timestamp.type": "CreateTime"}
 
@@ -33,24 +37,25 @@ def changelog_topic(
     store: str,
     *,
     shards: int,
-    retention_ms: int | None = None,
+    windowed: bool = False,
     history_ms: int | None = None,
     configs: Iterable[tuple[str, str]] = (),
     replication: int = -1,
 ) -> TopicSpec:
-    """Say how the changelog of a store must be. ``retention_ms``: windows and sessions; ``history_ms``: versioned stores.
+    """Say how the changelog of a store must be. ``windowed``: windows and sessions; ``history_ms``: versioned stores.
 
     >>> dict(changelog_topic("shop", "counts", shards=4).configs)["cleanup.policy"]
     'compact'
-    >>> changelog_topic("shop", "hourly", shards=4, retention_ms=3_600_000).configs["retention.ms"]
-    '90000000'
+    >>> changelog_topic("shop", "hourly", shards=4, windowed=True).configs["retention.ms"]
+    '-1'
     """
     settings = dict(_INTERNAL)
-    settings["cleanup.policy"] = "compact" if retention_ms is None else "compact,delete"
-    if retention_ms is not None:
-        settings["retention.ms"] = str(min(retention_ms + DAY_MS, _LONGEST))
+    settings["cleanup.policy"] = "compact,delete" if windowed else "compact"
+    if windowed:
+        settings["retention.ms"] = "-1"
     if history_ms is not None:
         settings["min.compaction.lag.ms"] = str(min(history_ms + DAY_MS, _LONGEST))
+        settings["segment.ms"], settings["segment.bytes"] = str(_LONGEST), str(SEGMENT_BYTES)
     settings.update(configs)
     return TopicSpec(changelog_name(application_id, store), shards, settings, replication)
 
@@ -83,6 +88,7 @@ CHECKS: dict[str, Callable[[str, str], bool]] = {
     "cleanup.policy": _same_words,
     "retention.ms": _at_least,
     "min.compaction.lag.ms": _at_least,
+    "segment.ms": _at_least,
     "message.timestamp.type": _same_words,
 }
 

@@ -61,6 +61,8 @@ class Segmented:
         self.sequence = 0
         #: position up to which windows were emitted on close
         self.emitted = -1
+        #: the greatest time of a row that was ever written
+        self.newest = -1
         self._time = PartitionTimes()
         #: the greatest time put from each partition index; always the same dict
         self.times = self._time.times
@@ -289,15 +291,19 @@ class Segmented:
     # ---- the barrier
 
     def snapshot(self) -> dict[str, Any]:
-        """Return time by partition, the last sequence number and how far windows were emitted on close."""
+        """Return time by partition, the last sequence number and how far windows were emitted on close.
+
+        And, for whoever cuts the changelog: the time of the newest row, and from when on rows are kept.
+        """
         times = [[index, time] for index, time in self.times.items()]
-        return {"times": times, "sequence": self.sequence, "emitted": self.emitted}
+        numbers = {"sequence": self.sequence, "emitted": self.emitted, "newest": self.newest, "kept": self.kept}
+        return {"times": times, **numbers}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Take in what ``snapshot`` returned."""
         self._time.set((index, time) for index, time in snapshot["times"])
         self._reach(self._time.now)
-        self.sequence, self.emitted = snapshot["sequence"], snapshot["emitted"]
+        self.sequence, self.emitted, self.newest = snapshot["sequence"], snapshot["emitted"], snapshot["newest"]
 
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
@@ -310,6 +316,8 @@ class Segmented:
             positions.remove(position)
             del entries[position]
         self._write_rows(sealed, layer, logged)
+        newest = (self.positions.time(positions[-1]) for positions, _ in layer.keys.values() if positions)
+        self.newest = max(self.newest, max(newest, default=-1))
         kept = self.kept // self.interval
         for number in [n for n in self.segments.live if n < kept]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
