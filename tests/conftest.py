@@ -1,10 +1,13 @@
 """Settings for all tests: property tests draw the same examples in every run, and none is judged by how long it took.
 
-Set ``PENSTOCK_EXPLORE=1`` to look for new examples.
+Set ``PENSTOCK_EXPLORE=1`` to look for new examples. Everything that starts Spark runs in one worker of pytest-xdist, one test after
+the other, beside all the others: two of them at once would fight for the cores.
 """
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
@@ -17,3 +20,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("penstock")
+
+#: folders and files whose tests start Spark, besides those that ask for the fixture
+SPARK = ("spark", "app", "exactly_once", "cli/test_run.py", "cli/test_demo.py", "cli/test_doctor.py", "dev/test_cluster.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that start Spark together."""
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here).as_posix()
+        if "spark_session" in getattr(item, "fixturenames", ()) or place.startswith(SPARK):
+            item.add_marker(pytest.mark.xdist_group("spark"))
