@@ -76,7 +76,7 @@ class Bench:
         target = f"{application_id}-totals"
         self.log.admin.ensure_topics([TopicSpec(target, self.data.partitions, KEPT)])
         speed = machine_speed()
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="penstock-throughput-") as folder:
             address = self.broker.bootstrap_servers
             state = Path(folder) / "state"
             job = Job(address, application_id, self.data.topic, target, self.threads, state, self.settings)
