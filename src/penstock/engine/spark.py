@@ -22,16 +22,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.dev.jars import SPARK_CONNECTOR, resolve
 from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
 from penstock.engine.offsets import Range
 from penstock.errors import EngineError
+from penstock.lane.envelope import NOTE
 from penstock.lane.inbox import PARTITIONS
-from penstock.lane.orders import Orders, Stage, encode_orders
+from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
 from penstock.log.client import Connection
 
+#: rows of an Arrow batch on its way into Python: larger ones are slower to make; fewer while rows are large or not known yet
+MOST_ROWS, FIRST_ROWS, BATCH_BYTES = 10_000, 500, 1 << 26
 ENVELOPE = (
     "kind tinyint, route bigint, name string, partition int, key binary, value binary, "
     "timestamp bigint, headers binary, place binary"
@@ -42,7 +46,8 @@ TOLD = f"{RAW}, reached bigint"
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",  # larger ones are slower to make
+    # Spark would measure a batch after every row, which costs more than the row: rows are counted instead (``SparkLanes._fit``)
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.cache.maxEntries": "1000",
@@ -162,6 +167,8 @@ class SparkLanes:
         self._reader = session.read.format("kafka").options(**options)
         lanes = f.lit(stage.lanes)
         self._lane = {name: f.pmod(f.col(name), lanes).cast("int") for name in ("shard", "route")}
+        self._rows_of_a_batch = 0
+        self._batch_rows(FIRST_ROWS)
         self._columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Any]] = {}
 
     @property
@@ -185,6 +192,18 @@ class SparkLanes:
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
         self._broadcast.destroy(blocking=False)
+
+    def _fit(self, rows: pa.Table) -> None:
+        """Let the next epoch's batches hold as many rows as the records of this one allow."""
+        reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
+        count, size = sum(report.records for report in reports), sum(report.size for report in reports)
+        if count:
+            self._batch_rows(max(1, min(MOST_ROWS, BATCH_BYTES * count // max(size, 1))))
+
+    def _batch_rows(self, wanted: int) -> None:
+        if wanted != self._rows_of_a_batch:
+            self._rows_of_a_batch = wanted
+            self._session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(wanted))
 
     def _plan(self, orders: Orders, ranges: list[Range]) -> Any:
         data = encode_orders(orders)

@@ -102,6 +102,8 @@ class Report(msgspec.Struct):
     level: int
     task: int
     records: int = 0
+    #: bytes of these records
+    size: int = 0
     #: shard → file of its pending writes
     pending: dict[int, str] = {}
     snapshots: dict[int, Any] = {}

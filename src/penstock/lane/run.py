@@ -139,7 +139,7 @@ class StepRun:
     def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
-        self._report.records = len(table)
+        self._report.records, self._report.size = len(table), table.nbytes
         rows = inbox.numbered(table)
         told = "reached" in table.column_names
         if not told:
@@ -182,7 +182,7 @@ class StepRun:
         if len(riding):
             yield from riding.combine_chunks().to_batches()
         records = table.filter(own)
-        self._report.records = len(records)
+        self._report.records, self._report.size = len(records), records.nbytes
         return list(inbox.envelope_batches(records, self._orders.topics))
 
     def _pass_on(self, batch: Batch) -> pa.RecordBatch:
@@ -244,6 +244,9 @@ class StepRun:
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:
             task.resume(snapshot)
+        for level, shots in orders.snapshots.items():  # a store that steps share is as far as any of them brought it
+            if level != self._level and shard in shots:
+                task.resume_stores(shots[shard]["stores"])
         return task
 
     def _partitions(self, topic: str) -> int:
@@ -314,10 +317,11 @@ class StepRun:
         name = pending.file_name(self._orders.token, self._level, self._worker.unique())
         self._worker.shards.keep_pending(shard, name, data)
         self._report.pending[shard] = name
-        later = {store: sealed[store] for store in self._step.read_later if store in sealed}
-        if later:
-            columns: list[Any] = [[next(iter(later))], [shard], [None], [pending.pack(later)], [0]]
-            yield batch_of(PENDING, pa.array([shard], pa.int64()), columns)
+        later = [store for store in self._step.read_later if store in sealed]
+        if later:  # a row for each: the steps that read them are not the same
+            count, packed = len(later), [pending.pack({store: sealed[store]}) for store in later]
+            columns: list[Any] = [later, [shard] * count, [None] * count, packed, [0] * count]
+            yield batch_of(PENDING, pa.array([shard] * count, pa.int64()), columns)
         specs = self._stage.plan.topology.stores
         for store, writes in sealed.items():
             if writes.changelog and specs[store].logged and specs[store].source_topic is None:
