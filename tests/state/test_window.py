@@ -560,3 +560,17 @@ def test_a_store_restored_from_its_changelog_is_the_same(make_state, options):
     assert again.seal().changelog == store.seal().changelog
     assert again.fetch("a", 0, 20) is not None
     assert list(again.fetch("a", 0, 29)) == list(store.fetch("a", 0, 29))
+
+
+def test_of_two_steps_that_share_a_store_the_one_that_is_further_counts():
+    first, second = window(retain_duplicates=True), window(retain_duplicates=True)
+    for start in (10, 20):
+        first.put("a", 1, start)
+    second.put("a", 2, 30)
+    told = [first.snapshot(), second.snapshot()]
+    for order in (told, told[::-1]):
+        opened = window(retain_duplicates=True)
+        for snapshot in order:
+            opened.resume(snapshot)
+        assert opened.snapshot()["sequence"] == 2
+        assert opened.snapshot()["newest"] == 30

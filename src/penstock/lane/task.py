@@ -205,9 +205,13 @@ class Task:
             clock.set((index, time) for index, time in snapshot["clocks"].get(name, ()))
         for kind, queue in self._punctuation.items():
             queue.resume(snapshot["punctuations"][kind.value])
-        for name, numbers in snapshot["stores"].items():
+        self.resume_stores(snapshot["stores"])
+
+    def resume_stores(self, numbers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take in what a task told of the stores that this one has, too; what a store knows better already it keeps."""
+        for name, told in numbers.items():
             if name in self.stores:
-                self.stores[name].resume(numbers)
+                self.stores[name].resume(told)
 
     def close(self) -> None:
         """Close the user's processors, last opened first."""

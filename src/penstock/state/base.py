@@ -150,7 +150,10 @@ class Store(ABC):
         return {}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:  # noqa: B027 - most stores are told everything by their changelog
-        """Take in what ``snapshot`` returned at the barrier that this store was brought up to."""
+        """Take in what ``snapshot`` returned at the barrier that this store was brought up to.
+
+        Steps of an epoch that share a store each tell of it: the one that is further counts, in any order.
+        """
 
     @abstractmethod
     def seal(self) -> Sealed:

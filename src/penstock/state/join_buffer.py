@@ -125,7 +125,7 @@ class JoinBufferStore(Store):
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Take in what ``snapshot`` returned."""
-        self._sequence = snapshot["sequence"]
+        self._sequence = max(self._sequence, snapshot["sequence"])
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""

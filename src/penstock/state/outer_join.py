@@ -109,6 +109,7 @@ class OuterJoinStore(Store):
         self._value = value
         self._rows = WriteBack(state, spec.name, stamped=False)
         self._beside = least_map(spec.name)
+        self._resumed = False
         first, last = (next(self._rows.scan(None, None, reverse), None) for reverse in (False, True))
         oldest = MAX_TIME if first is None else unpack_time(first[0])
         #: no row of this side (right, left) is older
@@ -204,8 +205,9 @@ class OuterJoinStore(Store):
         return {"least": self.least}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
-        self.least = snapshot["least"]
+        """Take in what ``snapshot`` returned; of several steps that share the store the one that looks first counts."""
+        self.least = min(self.least, snapshot["least"]) if self._resumed else snapshot["least"]
+        self._resumed = True
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""

@@ -300,10 +300,14 @@ class Segmented:
         return {"times": times, **numbers}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
-        self._time.set((index, time) for index, time in snapshot["times"])
+        """Take in what ``snapshot`` returned, of this store or of another step's: what is further counts."""
+        if snapshot["times"]:
+            self.times.pop(NO_PARTITION, None)  # a guess, from the rows alone
+        self._time.see_all((index, time) for index, time in snapshot["times"])
         self._reach(self._time.now)
-        self.sequence, self.emitted, self.newest = snapshot["sequence"], snapshot["emitted"], snapshot["newest"]
+        self.sequence = max(self.sequence, snapshot["sequence"])
+        self.emitted = max(self.emitted, snapshot["emitted"])
+        self.newest = max(self.newest, snapshot["newest"])
 
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
