@@ -217,3 +217,9 @@ def test_a_view_shows_the_last_barrier_and_nothing_of_the_open_epoch():
         asks.pipe("k", "a", 4)
         driver.commit()
         assert found.read_values() == [None, 1]
+
+
+def test_a_store_that_no_node_uses_cannot_be_read():
+    topology = Topology().add_source("in", "words").add_state_store(Stores.key_value("unused"))
+    with TopologyTestDriver(topology) as driver, pytest.raises(StoreError, match="no node uses the store 'unused'"):
+        driver.store("unused")

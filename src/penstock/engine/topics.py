@@ -32,11 +32,12 @@ def changelog_specs(topology: Topology, application_id: str, shards: int, replic
 
 
 def logged_stores(topology: Topology) -> dict[str, StoreSpec]:
-    """Return the stores that have a changelog of their own."""
+    """Return the stores that have a changelog of their own; one that no node uses has none."""
+    used = {store for node in topology.nodes for store in topology.stores_of(node)}
     return {
         name: spec
         for name, spec in topology.stores.items()
-        if spec.logged and spec.source_topic is None and name not in topology.global_stores
+        if spec.logged and spec.source_topic is None and name in used
     }
 
 

@@ -75,6 +75,8 @@ class Worker:
         if name not in topology.stores:
             known = list(topology.stores)
             raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
+        if not any(name in step.stores for step in self.stage.plan.steps):
+            raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
         spec = topology.stores[name]
         states = [self.shards.open(shard, orders) for shard in range(self.stage.shards)]
         return merged_view(spec, [open_store(spec, state, Standalone()) for state in states])

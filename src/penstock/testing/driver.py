@@ -173,6 +173,8 @@ class TopologyTestDriver:
         if name not in self._lanes.topology.stores:
             known = list(self._lanes.topology.stores)
             raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
+        if name not in self._lanes.tasks[0].stores:
+            raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
         return self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks]
 
     def _view(self, name: str) -> Any:
