@@ -567,6 +567,8 @@ def test_of_two_steps_that_share_a_store_the_one_that_is_further_counts():
     for start in (10, 20):
         first.put("a", 1, start)
     second.put("a", 2, 30)
+    barrier(first)
+    barrier(second)
     told = [first.snapshot(), second.snapshot()]
     for order in (told, told[::-1]):
         opened = window(retain_duplicates=True)
