@@ -230,14 +230,17 @@ class Loop:
         if self._in_transaction:
             self._in_transaction = False
             self._producer.abort()
-        self._ends = changelog_ends(self._log, self.ledger.application_id, self._ends)
+        found = changelog_ends(self._log, self.ledger.application_id, self._ends)
+        self._ends = {  # the markers of the last barrier are counted, but may not be written yet
+            store: [max(pair) for pair in zip(found[store], ends, strict=True)] for store, ends in self._ends.items()
+        }
 
     def _publish(self, work: Work) -> None:
         """Go on from the new barrier, and tell of it."""
         assert work.after is not None
         self._tell("publish", work.orders.epoch)
         self._first = False
-        self._ends = commit.ends_after(work)
+        self._ends = {store: work.after.changelogs[store] for store in self._ends}
         self.ledger = work.after
         self._input.advance(work.ranges)
         self._count(work)

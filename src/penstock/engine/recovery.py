@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from penstock.engine.fingerprint import check_same
 from penstock.engine.ledger import Ledger, merged
 from penstock.engine.record import EpochRecord, read_last
+from penstock.errors import EngineError
 from penstock.lane.envelope import FAILURE, NOTE
 from penstock.lane.failure import unpack_failure
 from penstock.lane.orders import Orders, Report, ShardOrder, Stage, decode_report
@@ -29,6 +30,8 @@ logger = logging.getLogger("penstock.engine")
 
 #: changelog rows of a shard that one job of a restore reads: progress is told after each job
 RESTORE_ROWS = 500_000
+#: runs of one job that fail for a passing reason before the application gives up
+MOST_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,24 @@ def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
     if not any(step.stores for step in stage.plan.steps) and not stage.plan.topology.global_stores:
         return
     while True:
-        reports = _reports(lanes.restore(orders))
+        reports = _reports(_run(lanes, orders))
         restored += sum(report.records for report in reports)
         left = sum(report.left for report in reports)
         tell(RestoreProgress(restored, left, left == 0))
         if not left:
             return
+
+
+def _run(lanes: Any, orders: Orders) -> Any:
+    """Run a job, again if it failed for a reason that may pass, as a worker that was ended: what is restored stays restored."""
+    for _ in range(MOST_RUNS - 1):
+        try:
+            return lanes.restore(orders)
+        except EngineError as error:
+            if not error.passing:
+                raise
+            logger.warning("state is restored again: %s", error)
+    return lanes.restore(orders)
 
 
 def _reports(rows: Any) -> list[Report]:
