@@ -22,7 +22,15 @@ settings.register_profile(
 settings.load_profile("penstock")
 
 #: folders and files whose tests start Spark, besides those that ask for the fixture
-SPARK = ("spark", "app", "exactly_once", "cli/test_run.py", "cli/test_demo.py", "cli/test_doctor.py", "dev/test_cluster.py")
+SPARK = (
+    "spark",
+    "app",
+    "exactly_once",
+    "cli/test_run.py",
+    "cli/test_demo.py",
+    "cli/test_doctor.py",
+    "dev/test_cluster.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

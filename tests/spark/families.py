@@ -211,6 +211,39 @@ def a_shared_store(builder):
     builder.stream("in", **TEXT).process(Moving, stores=["accounts"]).to("out", **TEXT)
 
 
+class Noting(Processor):
+    """Adds to a store that a processor of another step adds to, and tells what is there."""
+
+    def init(self, context):
+        self.context, self.store = context, context.store("notes")
+
+    def process(self, record):
+        if record.key is None:
+            return
+        self.store.put(record.key, record.value, record.timestamp)
+        found = [value for _, value in self.store.fetch(record.key, record.timestamp - 20, record.timestamp + 20)]
+        self.context.forward(record.with_value(",".join(map(str, found))[-60:]))
+
+
+@family()
+def a_store_of_two_steps(builder):
+    """The second processor is behind a re-key and writes into the same store, which numbers its rows."""
+    builder.add_state_store(Stores.window("notes", 10**6, 20, retain_duplicates=True, **TEXT))
+    stream = builder.stream("in", **TEXT)
+    stream.process(Noting, stores=["notes"]).to("first", **TEXT)
+    moved = stream.select_key(lambda key, value: value).repartition(name="moved", **TEXT)
+    moved.process(Noting, stores=["notes"]).to("second", **TEXT)
+
+
+@family()
+def tables_that_meet_again(builder):
+    """Several stores of the first step are read by different later steps."""
+    a, b = (builder.table(topic, store=kv(f"{topic}-rows", cached=False), **TEXT) for topic in "ab")
+    a.outer_join(b, both).to_stream().to("outer", **TEXT)
+    a.join(b, both, foreign_key=lambda value: value, store=kv("ab", cached=False)).to_stream().to("ab", **TEXT)
+    b.left_join(a, both, foreign_key=lambda value: value, store=kv("ba", cached=False)).to_stream().to("ba", **TEXT)
+
+
 class Looking(Processor):
     """Reads another node's store, any key, as it was at the last barrier."""
 

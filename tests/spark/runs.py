@@ -18,8 +18,7 @@ from penstock import Topology
 from penstock import config as settings
 from penstock.clock import SystemClock
 from penstock.engine.engine import Engine
-from penstock.engine.topics import changelog_specs
-from penstock.lane.orders import Orders
+from penstock.engine.topics import WINDOWED, changelog_specs, logged_stores
 from penstock.lane.sink import Row
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
@@ -67,11 +66,15 @@ class Seen:
     sinks: dict[str, dict[bytes | None, list[tuple[Writer, Written]]]] = field(default_factory=dict)
     #: store → (shard, key) → the last row of the changelog
     changelogs: dict[str, dict[tuple[int, bytes | None], Written]] = field(default_factory=dict)
+    #: stores whose changelogs are cut once their rows have expired
+    cut: frozenset[str] = frozenset()
     #: store → its rows
     stores: dict[str, list[Any]] = field(default_factory=dict)
     #: (node, reason) → records dropped
     dropped: dict[tuple[str, str], int] = field(default_factory=dict)
     epochs: int = 0
+    #: store → its rows, as found by a machine that has nothing but the changelogs
+    restored: dict[str, list[Any]] = field(default_factory=dict)
 
 
 # ---- the test driver
@@ -133,7 +136,7 @@ class WitnessDriver(TopologyTestDriver):
             last = {(row.partition, row.key): Written(row.partition, *row[1:4]) for row in rows}
             if last:
                 found.changelogs[store] = last
-            if spec.kind in QUERYABLE:
+            if spec.kind in QUERYABLE and used(lanes.topology, store):
                 found.stores[store] = contents(spec, self.store(store), last)
         return found
 
@@ -159,6 +162,7 @@ class Bench:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",  # the changelogs of windows are cut
                 "fetch.wait.max.ms": 10,
             }
         )
@@ -273,12 +277,18 @@ class Case:
             self._taken[place] = end
         self.driver.commit()
 
-    def seen(self) -> Seen:
-        """Return what can be seen of the engine's run: in the topics, and in the stores of its last barrier."""
+    def seen(self, elsewhere: Path | None = None) -> Seen:
+        """Return what can be seen of the engine's run: in the topics, and in the stores of its last barrier.
+
+        ``elsewhere``: an empty folder, into which the stores are restored from the changelogs alone.
+        """
         loop = self.engine.loop
         assert loop is not None
-        found = Seen(dropped=dict(loop.totals.dropped), epochs=loop.totals.epochs)
-        changelogs = {f"{self.application}-{store}-changelog": store for store in self._logged()}
+        logged = logged_stores(self.topology)
+        cut = frozenset(store for store, spec in logged.items() if spec.kind in WINDOWED)
+        found = Seen(dropped=dict(loop.totals.dropped), epochs=loop.totals.epochs, cut=cut)
+        changelogs = {f"{self.application}-{store}-changelog": store for store in logged}
+        self._check_ends(loop.ledger.changelogs)
         counts = dict.fromkeys(self._outputs, self.layout.partitions) | dict.fromkeys(changelogs, self.layout.shards)
         for topic, rows in self.bench.committed(counts).items():
             for partition, key, written in rows:
@@ -287,33 +297,26 @@ class Case:
                 else:
                     found.sinks.setdefault(topic, {}).setdefault(key, []).append(((), written))
         for store, spec in self.topology.stores.items():
-            if spec.kind in QUERYABLE:
+            if spec.kind in QUERYABLE and used(self.topology, store):
                 found.stores[store] = contents(spec, self.engine.view(store), found.changelogs.get(store, {}))
+        if elsewhere is not None:
+            worker = Worker(replace(self.engine.stage, state_dir=str(elsewhere)))
+            orders = loop.ledger.orders("elsewhere", source_of={}, partitions={}, global_ends={})
+            for store in logged.keys() & found.stores.keys():
+                spec, last = self.topology.stores[store], found.changelogs.get(store, {})
+                found.restored[store] = contents(spec, worker.view(store, orders), last)
+            worker.shards.close()
         return found
 
-    def restored(self, folder: Path) -> dict[str, list[Any]]:
-        """Return the rows of the logged stores as a machine without any state finds them: in the changelogs alone."""
-        loop = self.engine.loop
-        assert loop is not None
-        worker = Worker(replace(self.engine.stage, state_dir=str(folder)))
-        orders: Orders = loop.ledger.orders("restored", source_of={}, partitions={}, global_ends={})
-        found = {}
-        last = self.seen_changelogs()
-        for store, spec in self.topology.stores.items():
-            if spec.kind in QUERYABLE and spec.logged and store not in self.topology.global_stores:
-                found[store] = contents(spec, worker.view(store, orders), last.get(store, {}))
-        worker.shards.close()
-        return found
-
-    def seen_changelogs(self) -> dict[str, dict[tuple[int, bytes | None], Written]]:
-        """Return the last row of every key of the changelogs."""
-        names = {f"{self.application}-{store}-changelog": store for store in self._logged()}
-        read = self.bench.committed(dict.fromkeys(names, self.layout.shards))
-        return {names[topic]: {(p, key): row for p, key, row in rows} for topic, rows in read.items()}
-
-    def _logged(self) -> list[str]:
-        stores = self.topology.stores.items()
-        return [n for n, s in stores if s.logged and s.source_topic is None and n not in self.topology.global_stores]
+    def _check_ends(self, ends: Mapping[str, list[int]]) -> None:
+        """Fail if the ledger says of a changelog that it is longer than it is: a restore would wait for what never comes."""
+        places = {
+            (f"{self.application}-{store}-changelog", shard): end
+            for store, by in ends.items()
+            for shard, end in enumerate(by)
+        }
+        for place, real in self.bench.log.admin.end_offsets(places).items():
+            assert places[place] <= real, (place, places[place], real)
 
     def close(self) -> None:
         """End both; the topics go."""
@@ -332,6 +335,11 @@ QUERYABLE = (
     StoreKind.SESSION,
     StoreKind.VERSIONED,
 )
+
+
+def used(topology: Topology, store: str) -> bool:
+    """Whether a node uses a store, or all of them can read it."""
+    return store in topology.global_stores or any(store in topology.stores_of(node) for node in topology.nodes)
 
 
 def contents(spec: StoreSpec, view: Any, changelog: Mapping[tuple[int, bytes | None], Any]) -> list[Any]:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.spark.runs import Layout
 
 from penstock.dev.cluster import Cluster
@@ -29,7 +28,6 @@ CASES = [
 ]
 
 
-@pytest.mark.xdist_group("spark")
 def test_two_executors_with_separate_state_commit_the_same_as_the_test_driver(kafka_broker, tmp_path):
     folders = [tmp_path / "one", tmp_path / "other"]
     environments = [{"PENSTOCK_STATE_DIR": str(folder)} for folder in folders]

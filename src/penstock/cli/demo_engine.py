@@ -14,7 +14,7 @@ from penstock.cli.demo_topology import WINDOW, Event, events, topology
 from penstock.cli.demo_traffic import OUTPUTS, Committed, Purchases
 from penstock.cli.gauge import Gauge
 from penstock.clock import SystemClock, stopwatch_us
-from penstock.dev.broker import Broker
+from penstock.dev.broker import QUICK_START, Broker
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 
@@ -47,7 +47,7 @@ def run(plan: Plan, watch: Watch) -> Progress:
 
     with ExitStack() as stack:
         show("starting Kafka")
-        broker = stack.enter_context(Broker())
+        broker = stack.enter_context(Broker(java_options=[QUICK_START]))
         log = KafkaLog(broker.bootstrap_servers)
         stack.callback(log.close)
         log.admin.ensure_topics(TOPICS)

@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from penstock.clock import SystemClock
 from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
 from penstock.log.base import LogRecord, Reader
 from penstock.log.kafka import KafkaLog
@@ -37,6 +38,8 @@ from penstock.state.spec import StoreSpec
 STANDING = "penstock/standing"
 #: changelog rows brought in at a time
 CHUNK = 100_000
+#: a copy that is behind by more (half of Kafka's delete.retention.ms) is made anew
+OLDEST_MS = 12 * 60 * 60 * 1000
 #: changelog rows (key, value, timestamp) that follow each other, and the offset after them
 Changes: TypeAlias = tuple[int, list[tuple[bytes, bytes | None, int]]]
 
@@ -50,6 +53,8 @@ class Standing(msgspec.Struct):
     incarnation: str = ""
     version: str | None = ""
     read: dict[str, list[tuple[int, int]]] = {}
+    #: when it was brought here, in milliseconds of the wall clock
+    at: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -133,7 +138,7 @@ class Shards:
             return
         if standing.version == order.before and self._apply_pending(state, standing, shard, order, orders):
             return
-        if self._ahead(standing, shard, orders):
+        if self._ahead(standing, shard, orders) or self._too_old(standing):
             state.destroy()
             state = LmdbState.at(self.path(shard))
             standing = Standing(orders.incarnation)
@@ -163,6 +168,11 @@ class Shards:
             for store, read in standing.read.items()
             for partition, offset in read
         )
+
+    @staticmethod
+    def _too_old(standing: Standing) -> bool:
+        """Whether the changelog may have lost deletes that the copy has not seen: compaction keeps them for a day only."""
+        return bool(standing.read) and SystemClock().now_ms() - standing.at > OLDEST_MS
 
     def _restore(self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders) -> None:
         """Read what is missing. A store without a changelog keeps what it has only if nothing is missing: it begins anew."""
@@ -245,6 +255,7 @@ class Shards:
     ) -> None:
         standing.version = version
         standing.read = read
+        standing.at = SystemClock().now_ms()
         state.map(STANDING).write([(b"standing", _encode(standing))])
 
     # ---- the log

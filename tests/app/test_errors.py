@@ -1,0 +1,265 @@
+"""What cannot be handled: the error says where and why, nothing of its epoch is committed, policies decide."""
+
+import pytest
+
+from penstock import (
+    DeserializationError,
+    ProcessingError,
+    ProductionError,
+    Serdes,
+    SerializationError,
+    Stores,
+    StreamsBuilder,
+    TimestampError,
+    TopicError,
+)
+
+START = 1_600_000_020_000
+TEXT = {"key": Serdes.string, "value": Serdes.string}
+
+
+@pytest.fixture
+def topics(cluster):
+    return cluster.topic("lines"), cluster.topic("out")
+
+
+def shouting(lines, out, how="value"):
+    """A stream in capitals behind a re-key, whose function fails on some values."""
+
+    def refuse(value):
+        if "bad" in value:
+            raise ValueError(f"no {value} here")
+        return value.upper()
+
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, **TEXT)
+    if how == "re-keyed":
+        stream = stream.select_key(lambda key, value: value[-1]).repartition(name="again", **TEXT)
+    stream.map_values(refuse, name="shout").to(out, **TEXT, name="loud")
+    return builder
+
+
+@pytest.mark.parametrize("how", ["value", "re-keyed"])
+def test_an_exception_says_node_record_and_line_and_nothing_is_committed(start, cluster, topics, how):
+    lines, out = topics
+
+    def explode(value):
+        if value == "bad":
+            return 1 / len("")  # the line
+        return value
+
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, **TEXT)
+    if how == "re-keyed":
+        stream = stream.select_key(lambda key, value: value).repartition(name="again", **TEXT)
+    stream.map_values(explode, name="exploding").to(out, **TEXT)
+    stream.group_by_key().count(store="counts")
+    cluster.send(lines, ("a", "good", START))
+    driven = start(builder).drain()
+    cluster.send(lines, ("a", "good", START), ("a", "bad", START + 5), ("a", "good", START))
+    with pytest.raises(ProcessingError) as raised:
+        driven.drain()
+    error = raised.value
+    assert error.node == "exploding"
+    assert (error.origin.topic, error.origin.partition, error.origin.offset) == (lines, 0, 2)
+    said = str(error)
+    assert "ZeroDivisionError" in said
+    assert f"{lines}-0@2 (timestamp {START + 5})" in said
+    assert "explode" in error.function
+    assert __file__ in error.function
+    assert "raised at line" in error.function
+    assert '1 / len("")  # the line' in error.remote_traceback
+    assert len(cluster.read(out)) == 1
+    assert cluster.log.admin.committed(start.application_id) == {(lines, 0): 1}
+    assert driven.loop.totals.retries == 0
+    assert dict(driven.view("counts").all()) == {"good" if how == "re-keyed" else "a": 1}
+
+
+LETTERS = ("__streams.errors.exception", "__streams.errors.message", "__streams.errors.topic",
+           "__streams.errors.partition", "__streams.errors.offset")  # fmt: skip
+
+
+def plain(rows):
+    """Rows without the text of the traceback, which differs with where the function was called."""
+    assert all(any(name == "__streams.errors.stacktrace" for name, _ in headers) for *_, headers in rows)
+    return [
+        (key, value, time, [(name, data) for name, data in headers if not name.endswith("stacktrace")])
+        for key, value, time, headers in rows
+    ]
+
+
+@pytest.mark.parametrize("how", ["value", "re-keyed"])
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_a_policy_decides_about_a_record_that_fails(start, cluster, topics, twin, how, policy):
+    lines, out = topics
+    dead = cluster.topic("dead")
+    settings = {"on_processing_error": policy, "dead_letter_topic": dead}
+    topology = shouting(lines, out, how).build()
+    rows = [
+        ("a", "good1", START),
+        ("b", "bad1", START + 1, 0, (("h", b"1"), ("e", None))),
+        ("a", "good2", START + 2),
+        (None, "bad2", START + 3),
+    ]
+    model = twin(topology, **settings)
+    model.send(lines, *rows)
+    model.driver.commit()
+    cluster.send(lines, *rows)
+    driven = start(topology, **settings).drain()
+    assert sorted(cluster.rows(out)) == sorted(model.rows(out))
+    assert len(cluster.rows(out)) == 2
+    letters = sorted(plain(cluster.rows(dead)), key=lambda letter: letter[2])
+    assert letters == sorted(plain(model.rows(dead)), key=lambda letter: letter[2])
+    assert [(key, value, time) for key, value, time, _ in letters] == (
+        [] if policy == "skip" else [(b"b", b"bad1", START + 1), (None, b"bad2", START + 3)]
+    )
+    if letters:
+        assert [name for name, _ in letters[0][3]] == ["h", "e", *LETTERS]
+    assert driven.loop.totals.dropped == {("shout", "processing_error"): 2}
+
+
+@pytest.mark.parametrize("how", ["plain", "extracted", "counted"])
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_a_policy_decides_about_a_record_that_cannot_be_read(start, cluster, topics, twin, policy, how):
+    lines, out = topics
+    dead = cluster.topic("dead")
+    settings = {"on_deserialization_error": policy, "dead_letter_topic": dead}
+    extractor = (lambda record: record.value) if how == "extracted" else None
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, value=Serdes.int64, timestamp=extractor, name="lines")
+    if how == "counted":
+        stream = stream.group_by_key().count(store=Stores.key_value("counts", cached=False)).to_stream()
+    stream.to(out, value=Serdes.int64)
+    topology = builder.build()
+    good = (START + 7).to_bytes(8, "big")
+    rows = [
+        ("a", good, START),
+        ("a", b"short", START + 1, 0, (("h", b"1"),)),
+        (b"\xff", good, START + 2),
+        ("a", good, START + 3),
+    ]
+    cluster.send(lines, *rows)
+    if policy == "fail":
+        with pytest.raises(DeserializationError) as raised:
+            start(topology, **settings).drain()
+        assert raised.value.node == "lines"
+        assert raised.value.origin.offset in (1, 2)
+        assert f"{lines}-0@{raised.value.origin.offset}" in str(raised.value)
+        assert cluster.read(out) == []
+        return
+    model = twin(topology, **settings)
+    model.send(lines, *rows)
+    model.driver.commit()
+    driven = start(topology, **settings).drain()
+    assert cluster.rows(out) == model.rows(out)
+    assert len(cluster.rows(out)) == 2
+    assert sorted(plain(cluster.rows(dead))) == sorted(plain(model.rows(dead)))
+    assert len(cluster.rows(dead)) == (2 if policy == "dead_letter" else 0)
+    assert driven.loop.totals.dropped == {("lines", "deserialization_error"): 2}
+
+
+def test_a_negative_timestamp_of_an_extractor_drops_the_record_and_an_exception_fails(start, cluster, topics):
+    lines, out = topics
+
+    def time_of(record):
+        if record.value == "bad":
+            raise ValueError("no time")
+        return -1 if record.value == "late" else record.timestamp
+
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT, timestamp=time_of, name="lines").to(out, **TEXT)
+    cluster.send(lines, ("a", "good", START), ("a", "late", START), ("a", "good", START))
+    driven = start(builder).drain()
+    assert len(cluster.read(out)) == 2
+    assert driven.loop.totals.dropped == {("lines", "negative_timestamp"): 1}
+    cluster.send(lines, ("a", "good", START), ("a", "bad", START))
+    with pytest.raises(TimestampError) as raised:
+        driven.drain()
+    assert raised.value.origin.offset == 4
+    assert "time_of" in raised.value.function
+    assert len(cluster.read(out)) == 2
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_a_policy_decides_about_a_value_that_the_sink_cannot_serialize(start, cluster, topics, twin, policy):
+    lines, out = topics
+    dead = cluster.topic("dead")
+    settings = {"on_production_error": policy, "dead_letter_topic": dead}
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, **TEXT)
+    stream.map_values(lambda value: 2**70 if value == "bad" else 1).to(out, value=Serdes.int64, name="numbers")
+    topology = builder.build()
+    rows = [("a", "good", START), ("b", "bad", START + 1), ("a", "good", START + 2)]
+    cluster.send(lines, *rows)
+    driven = start(topology, **settings)
+    if policy == "fail":
+        with pytest.raises(SerializationError) as raised:
+            driven.drain()
+        assert raised.value.node == "numbers"
+        assert raised.value.origin.offset == 1
+        assert cluster.read(out) == []
+        return
+    model = twin(topology, **settings)
+    model.send(lines, *rows)
+    model.driver.commit()
+    driven.drain()
+    assert cluster.rows(out) == model.rows(out)
+    assert plain(cluster.rows(dead)) == plain(model.rows(dead))
+
+
+@pytest.mark.parametrize("by", ["the client", "the broker"])
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_a_policy_decides_about_a_row_that_is_too_large(start, cluster, policy, by):
+    lines, dead = cluster.topic("lines"), cluster.topic("dead")
+    out = cluster.topic("out", max_message_bytes=2000) if by == "the broker" else cluster.topic("out")
+    kafka = {"producer.message.max.bytes": 3000} if by == "the client" else {}
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, **TEXT)
+    stream.map_values(lambda value: value * 1000 if value == "large" else value).to(out, **TEXT)
+    stream.group_by_key().count(store="counts")
+    driven = start(builder, on_production_error=policy, dead_letter_topic=dead, kafka=kafka)
+    cluster.send(lines, ("a", "small", START), ("b", "large", START + 1, 0, (("h", b"1"),)), ("c", "small", START + 2))
+    if policy == "fail":
+        with pytest.raises(ProductionError, match=rf"{out}.*(too large|message\.max\.bytes)"):
+            driven.drain()
+        assert cluster.read(out) == []
+        assert driven.loop.totals.retries == 0
+        places = [(out, 0)]
+        assert cluster.log.admin.end_offsets(places) == cluster.log.admin.stable_offsets(places)
+        return
+    driven.drain()
+    cluster.send(lines, ("c", "large", START + 3), ("c", "small", START + 4))
+    driven.drain()
+    assert cluster.texts(out) == [("a", "small"), ("c", "small"), ("c", "small")]
+    assert driven.loop.totals.refused == {out: 2}
+    assert dict(driven.view("counts").all()) == {"a": 1, "b": 1, "c": 3}
+    letters = cluster.rows(dead)
+    assert len(letters) == (2 if policy == "dead_letter" else 0)
+    for (key, value, time, headers), wanted in zip(letters, ((b"b", START + 1), (b"c", START + 3)), strict=False):
+        assert (key, time) == wanted
+        assert value in (b"large" * 1000, b"large")
+        assert dict(headers)["__streams.errors.exception"].endswith(b"ProductionError")
+
+
+def test_a_missing_source_topic_is_named_with_the_command_that_creates_it(start, cluster):
+    builder = StreamsBuilder()
+    builder.stream(cluster.name("nowhere"), name="lines").to(cluster.topic("out"))
+    engine, _ = start.make(builder)
+    with pytest.raises(TopicError) as raised:
+        engine.start()
+    assert f"source 'lines' reads topic '{cluster.name('nowhere')}', which does not exist" in str(raised.value)
+    assert f"penstock topics create {cluster.name('nowhere')}" in str(raised.value)
+    assert f"{start.application_id}-epochs" not in cluster.log.admin.topics()
+
+
+def test_a_missing_sink_topic_is_created(start, cluster):
+    lines = cluster.topic("lines")
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT).to(cluster.name("made"), **TEXT)
+    cluster.send(lines, ("a", "1", START))
+    start(builder, on_processing_error="dead_letter", dead_letter_topic=cluster.name("letters")).drain()
+    assert cluster.log.admin.partitions([cluster.name("made"), cluster.name("letters")]) == {
+        cluster.name("made"): 1,
+        cluster.name("letters"): 1,
+    }
+    assert cluster.texts(cluster.name("made")) == [("a", "1")]
