@@ -33,6 +33,7 @@ SPARK = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that start Spark together."""
     here = Path(__file__).parent
