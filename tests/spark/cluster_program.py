@@ -18,7 +18,6 @@ from tests.spark.same import assert_same
 from tests.spark.scripts import build, inputs, outputs, renamed, script
 from topologies import TOPOLOGIES
 
-from penstock.clock import stopwatch_us
 from penstock.engine.spark import make_session
 
 
@@ -29,7 +28,6 @@ def run(bench: Bench, name: str, layout: Layout, nulls: bool) -> dict[str, Any]:
     reads = inputs(topology, f"{application}.")
     case = Case(bench, topology, application, reads, outputs(topology), layout, {})
     difference = ""
-    began = stopwatch_us() // 1000
     try:
         case.run(script(name, reads, layout.partitions, nulls=nulls))
         seen = case.seen()
@@ -38,13 +36,6 @@ def run(bench: Bench, name: str, layout: Layout, nulls: bool) -> dict[str, Any]:
         difference = f"{type(error).__name__}: {error}"
     finally:
         epochs = 0 if case.engine.loop is None else case.engine.loop.totals.epochs
-        if case.engine.loop:
-            print(
-                name,
-                {k: v // 1000 for k, v in case.engine.loop.totals.spent.items()},
-                stopwatch_us() // 1000 - began,
-                file=sys.stderr,
-            )
         case.close()
     return {"name": name, "application": application, "epochs": epochs, "difference": difference}
 

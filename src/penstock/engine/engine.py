@@ -21,7 +21,7 @@ from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
-from penstock.lane.orders import Stage
+from penstock.lane.orders import Stage, offsets
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
 from penstock.log.kafka import KafkaLog
@@ -114,6 +114,7 @@ class Engine:
             limits=limits,
             scheduling=any(step.scheduling for step in stage.plan.steps),
         )
+        self.loop.global_ends = offsets(orders.global_ends)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
         return self.loop
@@ -137,7 +138,8 @@ class Engine:
         if self._worker is None:
             self._worker = Worker(self.stage)
         ledger = self.loop.ledger
-        orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends={})
+        ends = self.loop.global_ends
+        orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends=ends)
         return self._worker.view(name, orders)
 
     def close(self) -> None:

@@ -19,7 +19,8 @@ from penstock.engine.commit import STEPS, Work
 from penstock.engine.ledger import Ledger
 from penstock.engine.offsets import Input, Range
 from penstock.errors import BrokerError, EngineError, ProductionError, TopicError
-from penstock.log.base import Log, Producer
+from penstock.lane.orders import offsets
+from penstock.log.base import Log, Offsets, Producer
 
 logger = logging.getLogger("penstock.engine")
 
@@ -89,6 +90,8 @@ class Loop:
         self.stopping = False
         self.paused = False
         self.totals = Totals()
+        #: up to where the topics of global tables are part of the last barrier
+        self.global_ends: Offsets = {}
         self.observers: list[Observer] = []
         self.on_barrier: list[Callable[[Ledger], None]] = []
         self._first = True
@@ -242,6 +245,7 @@ class Loop:
         self._first = False
         self._ends = {store: work.after.changelogs[store] for store in self._ends}
         self.ledger = work.after
+        self.global_ends = offsets(work.orders.global_ends)
         self._input.advance(work.ranges)
         self._count(work)
         for listener in self.on_barrier:

@@ -80,7 +80,11 @@ def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:
 def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
     """Bring all shards to the barrier of the orders, telling after each job how far it is."""
     restored = 0
-    if not any(step.stores for step in stage.plan.steps) and not stage.plan.topology.global_stores:
+    tables = stage.plan.topology.global_stores
+    if not any(step.stores for step in stage.plan.steps) and not tables:
+        return
+    if not tables and not any(order.version for order in orders.shards):  # nothing was ever written
+        tell(RestoreProgress(0, 0, True))
         return
     while True:
         reports = _reports(_run(lanes, orders))

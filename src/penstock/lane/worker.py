@@ -22,6 +22,7 @@ from penstock.lane.reading import Sources
 from penstock.lane.shards import Shards
 from penstock.state.merged import merged_view
 from penstock.state.open import Standalone, open_store
+from penstock.state.spec import StoreSpec
 
 _workers: dict[str, Worker] = {}
 
@@ -78,8 +79,16 @@ class Worker:
         if not any(name in step.stores for step in self.stage.plan.steps):
             raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
         spec = topology.stores[name]
-        states = [self.shards.open(shard, orders) for shard in range(self.stage.shards)]
-        return merged_view(spec, [open_store(spec, state, Standalone()) for state in states])
+        return merged_view(spec, [self._open_store(spec, shard, orders) for shard in range(self.stage.shards)])
+
+    def _open_store(self, spec: StoreSpec, shard: int, orders: Orders) -> Any:
+        """Open a store of a shard, to be read, with the time that its steps have told: by that it knows what has expired."""
+        store = open_store(spec, self.shards.open(shard, orders), Standalone())
+        for shots in orders.snapshots.values():
+            told = shots.get(shard, {}).get("stores", {}).get(spec.name)
+            if told is not None:
+                store.resume(told)
+        return store
 
 
 def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
