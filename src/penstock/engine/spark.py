@@ -152,14 +152,14 @@ class SparkLanes:
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
         options = {
-            **connection.spark_options(),
+            "kafka.max.poll.records": "10000",
+            "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
+            **connection.spark_options(),  # what the user says wins over these, but not over what follows
             "kafka.isolation.level": "read_committed",
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "fetchOffset.retryIntervalMs": "10",
             "kafkaConsumer.pollTimeoutMs": "120000",
-            "kafka.max.poll.records": "10000",
-            "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
         }
         # executors keep the consumers of a group, and want their settings to be always the same
         digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]
