@@ -201,6 +201,21 @@ def test_a_second_producer_of_an_id_fences_the_first_and_aborts_its_transaction(
     assert values(log, topic) == [b"second"]
 
 
+def test_a_producer_that_was_fenced_hears_of_it_while_it_hands_over_rows(log, topic, name):
+    first, second = (log.producer(name("app")) for _ in range(2))
+    first.init()
+    first.begin()
+    second.init()
+
+    def send():
+        first.produce([row(topic, b"first")])
+        first.flush()
+
+    for _ in range(2):  # as the rows are refused, and once the client is lost
+        with pytest.raises(FencedError, match="another instance"):
+            send()
+
+
 def test_a_row_for_a_missing_topic_fails_the_transaction_which_can_be_aborted(log, topic, name, producer):
     producer.begin()
     producer.produce([row(topic, b"v"), row(name("none"), b"v")])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
@@ -20,7 +20,9 @@ from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import OnRefused, Row, TopicPartition
 from penstock.log.bounded import bounded
 from penstock.log.client import Connection
-from penstock.log.failures import broker_error, kafka_error, made
+from penstock.log.failures import FENCED, broker_error, kafka_error, made
+
+T = TypeVar("T")
 
 #: calls that wait are cut into slices, so that Ctrl-C is heard
 SLICE_SECONDS = 1.0
@@ -56,16 +58,17 @@ class _RowWriter:
             except BufferError:
                 self._produce_when_there_is_room(topic, value, key, place, None, None, timestamp or 1, named)
             except KafkaException as exception:
+                self._raise_fatal(exception)
                 refused = self._refusal(row, kafka_error(exception))
                 if on_refused is None:
                     raise refused from exception
                 on_refused(row, refused)
-        self._client.poll(0)
+        self._serving(self._client.poll, 0)
 
     def flush(self) -> None:
         """Wait until every row is in the log; raise if one could not be delivered."""
         for _ in range(self._slices):
-            if not self._client.flush(SLICE_SECONDS):
+            if not self._serving(self._client.flush, SLICE_SECONDS):
                 break
             self._raise_failed()
         else:
@@ -83,11 +86,36 @@ class _RowWriter:
 
     def _produce_when_there_is_room(self, *arguments: Any) -> None:
         while True:
-            self._client.poll(_QUEUE_FULL_SECONDS)
+            self._serving(self._client.poll, _QUEUE_FULL_SECONDS)
             try:
                 return self._client.produce(*arguments)
             except BufferError:
                 continue
+
+    def _serving(self, call: Callable[[float], T], seconds: float) -> T:
+        """Make a call that serves reports of deliveries, from inside which the client raises a fatal error.
+
+        It goes on to serve reports with that exception set, and the interpreter then complains of it: what it complains of counts.
+        """
+        try:
+            return call(seconds)
+        except (KafkaException, SystemError) as raised:
+            exception = raised if isinstance(raised, KafkaException) else raised.__cause__
+            if not isinstance(exception, KafkaException):
+                raise
+            self._raise_fatal(exception)
+            raise broker_error(kafka_error(exception), "send rows") from exception
+
+    def _raise_fatal(self, exception: KafkaException) -> None:
+        """Raise why the client is lost, if it is. It is no fault of the row at hand, whose error says only that it is."""
+        error = kafka_error(exception)
+        if error.code() == KafkaError._FATAL:
+            try:
+                self._client.begin_transaction()  # a lost client does nothing but say why
+            except KafkaException as other:
+                error = kafka_error(other)
+        if error.fatal() or error.code() in FENCED:
+            raise broker_error(error, "send rows") from exception
 
     @staticmethod
     def _refusal(row: Row, error: KafkaError) -> ProductionError:
@@ -114,11 +142,15 @@ class _RowWriter:
             try:
                 call(SLICE_SECONDS)
                 return
+            except SystemError as raised:
+                if not isinstance(raised.__cause__, KafkaException):
+                    raise
+                raise broker_error(kafka_error(raised.__cause__), doing) from raised
             except KafkaException as exception:
                 last = broker_error(kafka_error(exception), doing)
                 if not last.retriable or last.abortable or last.fatal:
                     raise last from exception
-                self._client.poll(0.05)
+                self._serving(self._client.poll, 0.05)
         raise last
 
 
@@ -170,7 +202,7 @@ class TransactionalProducer(_RowWriter):
     def abort(self) -> None:
         """Forget everything since ``begin``."""
         self._in_slices("abort the transaction", self._client.abort_transaction)
-        self._client.poll(0)
+        self._serving(self._client.poll, 0)
         self._failed.clear()
 
     def _once(self, doing: str, call: Callable[[], Any]) -> None:
