@@ -22,6 +22,23 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+class StillClock:
+    """One moment of another clock: the wall-clock time of an epoch, as its driver read it.
+
+    >>> StillClock(70).now_ms()
+    70
+    """
+
+    __slots__ = ("_now",)
+
+    def __init__(self, now_ms: int) -> None:
+        self._now = now_ms
+
+    def now_ms(self) -> int:
+        """Return the moment."""
+        return self._now
+
+
 def stopwatch_us() -> int:
     """Return microseconds of a clock that only goes forward: differences say how long something took."""
     return time.perf_counter_ns() // 1000

@@ -54,6 +54,7 @@ class Ledger:
         source_of: Mapping[str, str],
         partitions: Mapping[str, int],
         global_ends: Offsets,
+        now: int = 0,
         restore_limit: int = 0,
     ) -> Orders:
         """Return what the lanes are told of the next epoch, or of a restore."""
@@ -70,6 +71,7 @@ class Ledger:
             partitions=dict(partitions),
             snapshots={level: dict(shots) for level, shots in self.snapshots.items()},
             global_ends=_rows(global_ends),
+            now=now,
             restore_limit=restore_limit,
         )
 

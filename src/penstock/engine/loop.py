@@ -211,6 +211,7 @@ class Loop:
             source_of=self._input.source_of,
             partitions=self._partitions,
             global_ends=self._input.global_ends(),
+            now=self._clock.now_ms(),
         )
         return Work(
             ledger=self.ledger,

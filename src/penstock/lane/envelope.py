@@ -121,7 +121,7 @@ def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
     at += _TAIL.size
     key, value, headers = _decode_raw(data[at:]) if len(data) > at else (None, None, ())
     return Origin(
-        topics[topic],
+        topics[topic] if partition >= _INT else None,  # what a punctuator or a schedule gave rise to has no topic
         partition - _INT,
         offset - _LONG,
         timestamp - _LONG,

@@ -92,6 +92,8 @@ class Orders(msgspec.Struct, frozen=True):
     snapshots: dict[int, dict[int, Any]]
     #: where the topics of global tables end, for this epoch
     global_ends: list[tuple[str, int, int]]
+    #: the wall clock of the epoch, in milliseconds, as the driver read it: one for all lanes, whatever their machines say
+    now: int = 0
     #: most changelog rows of a shard that one restore job reads; 0: no limit
     restore_limit: int = 0
 

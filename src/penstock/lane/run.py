@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clock import SystemClock, stopwatch_us
+from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
 from penstock.lane.envelope import (
     CHANGELOG,
@@ -235,7 +235,7 @@ class StepRun:
             state,
             application_id=stage.application_id,
             config=stage.config,
-            clock=SystemClock(),
+            clock=StillClock(orders.now),
             nodes=self._step.nodes,
             global_stores=self._globals,
             views=lambda name: self._worker.view(name, orders),
