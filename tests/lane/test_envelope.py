@@ -18,7 +18,7 @@ from penstock.lane.envelope import (
     unpack_headers,
     unpack_place,
 )
-from penstock.record import Origin
+from penstock.record import NO_ORIGIN, Origin
 
 data = st.none() | st.binary(max_size=20)
 headers = st.lists(st.tuples(st.text(max_size=5), data), max_size=3).map(tuple)
@@ -37,7 +37,9 @@ rows = st.builds(
     headers.map(pack_headers),
     data,
 )
-origins = st.builds(Origin, st.just("t"), ints, longs, longs, data, data, headers, ints, longs, longs, subs)
+origins = st.builds(
+    Origin, st.just("t"), st.integers(0, 2**31 - 1), longs, longs, data, data, headers, ints, longs, longs, subs
+)
 
 
 @given(st.lists(rows, max_size=30))
@@ -53,6 +55,12 @@ def test_headers_keep_order_and_repeats(given_headers):
 @given(origins)
 def test_an_origin_keeps_coordinates_bytes_and_times(origin):
     assert unpack_place(pack_place(origin, origin.sub, 1, raw=True), ["a", "t"]) == origin
+
+
+@given(subs)
+def test_what_no_record_caused_has_no_topic_on_the_other_side_either(sub):
+    rung = NO_ORIGIN._replace(timestamp=7, sub=sub)
+    assert unpack_place(pack_place(rung, sub, 0, raw=True), []) == rung
 
 
 @given(origins)
