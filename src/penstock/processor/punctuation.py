@@ -5,6 +5,9 @@ Kafka Streams' rules:
 * stream time: first due at 0, that is, with the first record; wall clock: first due one interval from now;
 * with a ``start``, due only at start + n × every; a start that has passed moves to the next such time;
 * the function gets the time now, not the time it was due; intervals that were missed are skipped, not made up for.
+
+What is due by a `Schedule` (a scheduled source) follows the last rule in its own way: the function gets the latest time at which
+it was due, and those that were missed before are covered by that one call.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from penstock.errors import TopologyError
+from penstock.schedule import Schedule
 
 #: ``every`` of a punctuation that is due once
 ONCE = 1 << 60
@@ -39,19 +43,34 @@ class Cancellable:
     True
     """
 
-    __slots__ = ("cancelled", "every", "f", "node", "number")
+    __slots__ = ("cancelled", "due", "every", "f", "node", "number", "schedule")
 
-    def __init__(self, node: str, number: int, every: int, f: Punctuator) -> None:
+    def __init__(self, node: str, number: int, every: int, f: Punctuator, schedule: Schedule | None = None) -> None:
         self.node = node
         #: among those that its node has scheduled
         self.number = number
         self.every = every
         self.f = f
+        self.schedule = schedule
+        #: when it was due that it was called for last
+        self.due = 0
         self.cancelled = False
 
     def cancel(self) -> None:
         """Stop it, also from inside its own call; calling twice is harmless."""
         self.cancelled = True
+
+    def told(self, now: int) -> int:
+        """Return the time that the function gets when it is called now."""
+        return now if self.schedule is None else self.schedule.latest(now)
+
+    def following(self, due: int, now: int) -> int:
+        """Return when it is due after a call now, for which it was due then."""
+        return following(due, self.every, now) if self.schedule is None else self.schedule.after(now)
+
+    def resumed(self, due: int) -> int:
+        """Return when it is due, after it was due then in a former life; a schedule may be another one by now."""
+        return due if self.schedule is None else self.schedule.after(due - 1)
 
 
 class PunctuationQueue:
@@ -81,10 +100,7 @@ class PunctuationQueue:
             raise TopologyError(f"a punctuation must be at least 1 ms apart, but every is {every}")
         if start is not None and start < 0:
             raise TopologyError(f"the start of a punctuation must not be before the epoch, but is {start}")
-        number = self._scheduled.get(node, 0)
-        if every != ONCE:
-            self._scheduled[node] = number + 1
-        punctuation = Cancellable(node, number, every, f)
+        punctuation = Cancellable(node, self._numbered(node, every), every, f)
         if start is not None:
             due = start if start >= now else following(start, every, now)
         elif self._kind is PunctuationType.STREAM_TIME:
@@ -94,6 +110,19 @@ class PunctuationQueue:
         self._push(due, punctuation)
         return punctuation
 
+    def schedule_at(self, node: str, schedule: Schedule, f: Punctuator, now: int) -> Cancellable:
+        """Call ``f`` at the times of a schedule, the first one after ``now``."""
+        punctuation = Cancellable(node, self._numbered(node, 0), 0, f, schedule)
+        self._push(schedule.after(now), punctuation)
+        return punctuation
+
+    def _numbered(self, node: str, every: int) -> int:
+        """Return the number of a node's next punctuation; those that are due once are not counted."""
+        number = self._scheduled.get(node, 0)
+        if every != ONCE:
+            self._scheduled[node] = number + 1
+        return number
+
     def punctuate(self, now: int, run: Callable[[str, Punctuator, int], None]) -> bool:
         """Call ``run(node, f, now)`` for all that is due; return whether anything was."""
         queue = self._queue
@@ -102,9 +131,10 @@ class PunctuationQueue:
             due, _, punctuation = heappop(queue)
             if punctuation.cancelled:
                 continue
-            run(punctuation.node, punctuation.f, now)
+            punctuation.due = due
+            run(punctuation.node, punctuation.f, punctuation.told(now))
             if not punctuation.cancelled:
-                self._push(following(due, punctuation.every, now), punctuation)
+                self._push(punctuation.following(due, now), punctuation)
             punctuated = True
         return punctuated
 
@@ -143,7 +173,9 @@ class PunctuationQueue:
             punctuation.cancelled = punctuation.number < snapshot["scheduled"].get(punctuation.node, 0)
         others = [(due, p) for due, _, p in waiting if p.every == ONCE or (p.node, p.number) in anew]
         self._queue.clear()
-        for due, punctuation in known + others:
+        for due, punctuation in known:
+            self._push(punctuation.resumed(due), punctuation)
+        for due, punctuation in others:
             self._push(due, punctuation)
 
     def _push(self, due: int, punctuation: Cancellable) -> None:
