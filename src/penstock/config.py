@@ -62,6 +62,14 @@ def _one_of(*choices: str) -> Callable[[Any], str]:
     return parse
 
 
+def _flag(value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
 POLICIES = ("fail", "skip", "dead_letter")
 
 
@@ -82,7 +90,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("on_deserialization_error", "policy", "fail", _policy, "What to do with a record whose bytes its serde refuses: fail, skip, dead_letter or a callable."),
     Setting("on_processing_error", "policy", "fail", _policy, "What to do with a record on which a node raised: fail, skip, dead_letter or a callable."),
     Setting("on_production_error", "policy", "fail", _policy, "What to do with a result that cannot be serialized or sent: fail, skip, dead_letter or a callable."),
+    Setting("epoch_header", "str or None", None, _optional_text, "Name of a header that every row written to a topic of the user's gets: the number of its epoch, as text. Rows of one number are one consistent cut. None: no such header."),
     Setting("dead_letter_topic", "str or None", None, _optional_text, "Topic of dead letters; needed by the policy dead_letter."),
+    Setting("align_replay", "bool", True, _flag, "Read a backlog up to one event time in all partitions, epoch by epoch, so that history joins as it did when it came."),
+    Setting("idle_ms", "int", 5_000, _at_least(1), "A source partition that is read to its end and quiet for so long holds event time back no more; a source may have its own: idle_after."),
     Setting("kafka", "mapping", {}, _mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
     Setting("replication_factor", "int", -1, _at_least(-1), "Replication of internal topics; -1 is the broker's default."),
     Setting("admin", "str or None", None, _optional_text, "host:port of the admin endpoints; None: off."),

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock.clock import MockClock
-from penstock.engine.offsets import Input, Range, share
+from penstock.engine.admission import share
+from penstock.engine.offsets import Input, Range
 from penstock.errors import TopicError, TopologyError
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.clock import Clock
+from penstock.engine.admission import Admission
 from penstock.engine.sources import Reading, find_topics, places_of
 from penstock.errors import TopicError
 from penstock.log.base import Log, Offsets, TopicPartition
@@ -53,13 +54,21 @@ class Input:
     """
 
     def __init__(
-        self, log: Log, topology: Topology, *, group: str, clock: Clock, max_records: int, refresh_ms: int = 5000
+        self,
+        log: Log,
+        topology: Topology,
+        *,
+        group: str,
+        clock: Clock,
+        max_records: int,
+        align: bool = True,
+        refresh_ms: int = 5000,
     ) -> None:
         self._log = log
         self._topology = topology
         self._group = group
         self._clock = clock
-        self._max_records = max_records
+        self._admission = Admission(log, topology, clock=clock, limit=max_records, align=align)
         self._refresh_ms = refresh_ms
         self._reading = Reading()
         self._refreshed = 0
@@ -100,7 +109,7 @@ class Input:
             self._refresh()
         self._measure()
         waiting = {place: count for place, count in self.lags().items() if count}
-        taken = share(waiting, self._max_records)
+        taken = self._admission.take(waiting, self.positions, self.source_of)
         self._behind = taken != waiting
         starts = ((place, self.positions[place], taken[place]) for place in sorted(taken))
         return [Range(*place, start, start + count) for place, start, count in starts if count]
@@ -225,27 +234,6 @@ class Input:
             logger.warning("%s: raise retention.ms of the topic, or read faster", said)
             self.lost[place] = self.lost.get(place, 0) + gone
             self.positions[place] = begin
-
-
-def share(waiting: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartition, int]:
-    """Say how much of each partition is read when not more than ``limit`` can be: in proportion, but something of each.
-
-    >>> share({("a", 0): 90, ("a", 1): 10, ("b", 0): 1}, 12)
-    {('a', 0): 9, ('a', 1): 2, ('b', 0): 1}
-    """
-    total = sum(waiting.values())
-    if total <= limit:
-        return dict(waiting)
-    largest = set(sorted(waiting, key=lambda place: (-waiting[place], place))[:limit])
-    taken = {place: int(place in largest) for place in waiting}
-    rest, of = limit - len(waiting), total - len(waiting)
-    if rest > 0:
-        parts = {place: divmod(rest * (count - 1), of) for place, count in waiting.items()}
-        over = rest - sum(whole for whole, _ in parts.values())
-        rounded_up = set(sorted(parts, key=lambda place: (-parts[place][1], place))[:over])
-        for place, (whole, _) in parts.items():
-            taken[place] += whole + (place in rounded_up)
-    return taken
 
 
 def _named(places: Iterable[TopicPartition]) -> str:

@@ -1,0 +1,117 @@
+"""One event time for all partitions: how far each is read when more waits than an epoch takes.
+
+The records of an epoch are taken in order of the time that their partition had reached, so what belongs before what is decided by time,
+but only inside an epoch. A cut at one time keeps that order across epochs: the epochs of a backlog, one after the other,
+are then what a single epoch over all of it would have been, or many small ones while the records came in.
+
+The cut is a search: for a time, ask where each partition reaches it, and count. The first guess is the pace of the last epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penstock.clock import Clock
+from penstock.engine.soundings import FOREVER, Soundings, Spans
+from penstock.log.base import Log, Offsets
+
+#: a cut at this share of the limit is aimed at
+AIM = 0.9
+#: requests after which a smaller and smaller epoch will do
+PATIENCE = 3
+#: how much further the next guess may be, in lengths of what is known
+STRIDE = 8
+
+
+class Cut(NamedTuple):
+    """Up to where each partition is earlier than a time. ``next``: the time of the first record that is left."""
+
+    time: int
+    offsets: Offsets
+    taken: int
+    next: int
+
+
+class Alignment:
+    """Finds the time at which the records of all partitions up to it fill an epoch.
+
+    INVARIANT: never more than the limit, never nothing. At one and the same millisecond, partitions go in order of their names, as in
+    a lane.
+    """
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self._soundings = Soundings(log)
+        self._clock = clock
+        self._pace = 0.0  # records per millisecond of event time, in the last epoch
+        #: requests to the cluster's index so far
+        self.requests = 0
+
+    def choose(self, spans: Spans, limit: int) -> Offsets:
+        """Return up to where each partition is read. REQUIRES: more than ``limit`` waits, and the limit is at least 1."""
+        self._soundings.begin(spans)
+        starts, ends = ({place: span[side] for place, span in spans.items()} for side in (0, 1))
+        begin = below = self._looked_at(Cut(-1, starts, 0, -1), spans)._replace(offsets=starts, taken=0)
+        above = Cut(FOREVER, ends, _count(ends, spans), FOREVER)
+        time, tries = self._first_guess(begin, above, limit), 0
+        while above.time - below.next > 1:
+            tries += 1
+            enough = max(1, limit * 3 // 4 >> max(0, tries - PATIENCE))
+            cut = self._cut(max(below.next + 1, min(time, above.time - 1)), spans, limit)
+            if cut.taken > limit:
+                above = cut
+            else:
+                below = cut
+                if cut.taken >= enough:
+                    self._pace = cut.taken / max(1, cut.time - begin.next)
+                    return cut.offsets
+            time = _between(begin, below, above, limit, tries)
+        return _filled(below, self._looked_at(above, spans), limit, spans)
+
+    def _first_guess(self, begin: Cut, above: Cut, limit: int) -> int:
+        pace = self._pace or above.taken / max(1, self._clock.now_ms() - begin.next)
+        return begin.next + round(AIM * limit / pace)
+
+    def _cut(self, time: int, spans: Spans, limit: int) -> Cut:
+        """Cut at a time; one that is not too large is looked at, since the index tells too little at times."""
+        self.requests += 1
+        offsets = self._soundings.by_index(time, spans)
+        cut = Cut(time, offsets, _count(offsets, spans), time)
+        return self._looked_at(cut, spans) if cut.taken <= limit else cut
+
+    def _looked_at(self, cut: Cut, spans: Spans) -> Cut:
+        offsets, left = {}, FOREVER
+        for place, (_, end) in spans.items():
+            at = cut.offsets[place]
+            head = self._soundings.head(place, at, end) if at < end else None
+            if head is not None and head.timestamp < cut.time:
+                at = self._soundings.beyond(place, cut.time, head.offset, end)
+                head = self._soundings.head(place, at, end) if at < end else None
+            offsets[place] = end if head is None else at  # nothing but markers is left
+            left = left if head is None else min(left, head.timestamp)
+        return Cut(cut.time, offsets, _count(offsets, spans), max(cut.time, left))
+
+
+def _between(begin: Cut, below: Cut, above: Cut, limit: int, tries: int) -> int:
+    """Guess a time between a cut that takes too little and one that takes too much."""
+    aim, low = AIM * limit - below.taken, below.next
+    if above.time == FOREVER:  # what comes is not known: go on at the pace so far, or in longer and longer strides
+        span = max(1, low - begin.next)
+        return low + (min(STRIDE * span, round(span * aim / below.taken)) if below.taken else STRIDE * span)
+    if tries % PATIENCE == 0:
+        return (low + above.time) // 2
+    return low + round((above.time - low) * max(0.0, aim) / (above.taken - below.taken))
+
+
+def _filled(below: Cut, above: Cut, limit: int, spans: Spans) -> Offsets:
+    """Fill up an epoch with records of one and the same time, in the order of a lane."""
+    taken, room = {}, limit - below.taken
+    for place in sorted(spans):
+        more = min(room, max(0, above.offsets[place] - below.offsets[place]))
+        taken[place] = below.offsets[place] + more
+        room -= more
+    return taken
+
+
+def _count(offsets: Mapping[tuple[str, int], int], spans: Spans) -> int:
+    return sum(offsets[place] - start for place, (start, _) in spans.items())
