@@ -49,6 +49,15 @@ def test_registering_twice_is_registering_once(state):
     assert list(store.due("event", 10)) == []
 
 
+def test_a_timer_that_is_registered_already_is_not_logged_again(state):
+    store = timers(state)
+    store.register("event", "a", 10)
+    assert len(barrier(store).changelog) == 1
+    store.register("event", "a", 10)
+    store.register("event", "b", 10)
+    assert [row[0][9:] for row in barrier(store).changelog] == [b"b"]
+
+
 def test_a_timer_may_be_registered_again_after_it_fired(state):
     store = timers(state)
     store.register("event", "a", 10)

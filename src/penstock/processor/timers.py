@@ -93,6 +93,11 @@ class Alarm:
         now = self._host.stream_time if self._kind is PunctuationType.STREAM_TIME else self._host.now_ms()
         self._punctuation = self._host.schedule(ONCE, self._kind, self._ring, max(self._at, now))
 
+    def ring_by(self, timestamp: int) -> None:
+        """Take in that a timer was registered; one that is later than the next ring changes nothing."""
+        if timestamp < self._at:
+            self.set()
+
     def cancel(self) -> None:
         """Do not ring."""
         if self._punctuation is not None:
@@ -138,7 +143,7 @@ class TimerService:
         if timestamp < 0:
             raise TopologyError(f"the time of a timer must not be negative, but is {timestamp}")
         self._store.register(DOMAINS[kind], key, timestamp)
-        self._alarms[kind].set()
+        self._alarms[kind].ring_by(timestamp)
 
 
 def open_timers(instance: Any, host: AlarmHost, fire: Callable[[int, Any], None]) -> TimerService | None:

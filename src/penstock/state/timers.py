@@ -137,9 +137,9 @@ class TimerStore(Store):
     # ---- the barrier
 
     def seal(self) -> Sealed:
-        """Hand out the epoch's rows; a timer registered and fired within the epoch leaves no trace."""
+        """Hand out the epoch's changes; a timer registered and fired within the epoch, or registered again, leaves no trace."""
         sealed = Sealed()
-        rows = {row: e for row, e in self._dirty.items() if e[0] or self._was_registered(row)}
+        rows = {row: e for row, e in self._dirty.items() if e[0] != self._was_registered(row)}
         for row, (registered, timestamp) in rows.items():
             value = b"" if registered else None
             sealed.writes.append((row, value))
