@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock import App, Topology
-from penstock.clock import SystemClock
+from penstock.clock import Clock, SystemClock
 from penstock.config import load
 from penstock.engine.engine import Engine
 from penstock.engine.loop import Loop
@@ -133,7 +133,9 @@ class Starter:
             **given,
         }
 
-    def make(self, topology: Any, *, allow_topology_change: bool = False, **given: Any) -> tuple[Engine, list[Any]]:
+    def make(
+        self, topology: Any, *, allow_topology_change: bool = False, clock: Clock | None = None, **given: Any
+    ) -> tuple[Engine, list[Any]]:
         """Make an engine that is not started yet, and the list of what it tells of its restore."""
         progress: list[RestoreProgress] = []
         built = topology if isinstance(topology, Topology) else topology.build()
@@ -141,7 +143,7 @@ class Starter:
             built,
             load(self.settings(**given), environ={}),
             self._spark,
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
             tell=progress.append,
             allow_topology_change=allow_topology_change,
         )

@@ -97,7 +97,11 @@ def produce_sinks(work: Work) -> None:
     places = [None if partition < 0 else partition for partition in partitions]
     work.written.update(topics)
     judge = Judge(work, _origins(rows))
-    handed = zip(topics, places, keys, values, times, _headers(rows), strict=True)
+    headers = _headers(rows)
+    if work.config["epoch_header"] is not None:
+        number = (work.config["epoch_header"], str(work.orders.epoch).encode())
+        headers = ((*given, number) for given in headers)
+    handed = zip(topics, places, keys, values, times, headers, strict=True)
     work.producer.produce(judge.passing(handed), judge.refuse)
 
 
