@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from penstock.dsl.async_values import call_spec, map_values_async
 from penstock.dsl.checks import check_mapper
 from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.types import K2, V2
+from penstock.operators.async_map import AsyncMapValues
 from penstock.operators.base import Operator
 from penstock.operators.stateless import (
     Filter,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 AnySerde = Serde[Any] | None
+Duration = timedelta | int
 
 
 @strict_options
@@ -109,6 +113,40 @@ class StatelessVerbs(Generic[K, V]):
         """
         check_mapper(f, "map_values", with_key)
         return self._then(MapValues(mapper=f, with_key=with_key), "MAPVALUES", name, new_value=True)
+
+    @overload
+    def map_values_async(
+        self, f: Callable[..., Awaitable[V2]], *, concurrency: int = 64, timeout: Duration | None = None,
+        retries: int = 0, backoff: Duration = 100, with_key: bool = False, value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...  # fmt: skip
+    @overload
+    def map_values_async(
+        self, f: Callable[..., V2], *, concurrency: int = 64, timeout: Duration | None = None,
+        retries: int = 0, backoff: Duration = 100, with_key: bool = False, value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...  # fmt: skip
+    def map_values_async(
+        self, f: Callable[..., Any], *, concurrency: int = 64, timeout: Duration | None = None,
+        retries: int = 0, backoff: Duration = 100, with_key: bool = False, value: AnySerde = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:  # fmt: skip
+        """Turn every value into the answer of ``f(value)``, or ``f(key, value)``: a coroutine function, or one that blocks.
+
+        Up to ``concurrency`` calls run at a time in each lane; those of a function that blocks run in threads. A record waits
+        for its own call only, and all leave in their order. An attempt has ``timeout`` to answer; a call that fails is made
+        again up to ``retries`` times, after ``backoff``, twice that, four times that …; then ``on_processing_error`` judges.
+        An epoch may be run again, so ``f`` may be called again for a record: it must only read, or be idempotent.
+
+        Answers go to the next step by ``value``, pickled unless it is given.
+
+        >>> async def rate(order):
+        ...     return {**order, "rate": 1.1}
+        >>> stream.map_values_async(rate, concurrency=200, timeout=2_000, retries=3)
+        KStream(KSTREAM-MAPVALUES-ASYNC-...)
+        """
+        call = call_spec(f, concurrency, timeout, retries, backoff, with_key)
+        return map_values_async(self, AsyncMapValues(call, with_key), value, name)
 
     def flat_map(self, f: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None) -> KStream[K2, V2]:
         """Turn every record into any number of pairs.

@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.clock import SystemClock
 from penstock.errors import StoreError, nearest
+from penstock.lane.async_calls import CallPool
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.orders import Orders, Stage
 from penstock.lane.reading import Sources
@@ -35,6 +36,8 @@ class Worker:
         self.shards = Shards(stage)
         self.sources = Sources(stage.sources, SystemClock(), stage.config)
         self._globals = GlobalEnvironment(stage, self.shards, SystemClock())
+        #: the calls of ``map_values_async`` that run in this process
+        self.calls = CallPool()
         self._numbers = count()
         self._known_partitions: dict[str, int] = {}
         self._views: tuple[str, dict[str, Any]] = ("", {})
@@ -96,6 +99,8 @@ def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
     if identity not in _workers:
         paths, data = pickle.loads(payload())
         sys.path += [path for path in paths if path not in sys.path]
+        for old in _workers.values():
+            old.calls.close()
         _workers.clear()
         _workers[identity] = Worker(pickle.loads(data))
         # Spark's daemon collects garbage after every task. During one, looking for cycles among the rows of an epoch would double
