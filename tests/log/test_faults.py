@@ -68,6 +68,43 @@ def test_an_open_transaction_outlives_a_crash_of_the_broker(opened, kafka_broker
     assert values(log, topic) == [b"0", b"1", b"2", b"0"]
 
 
+def test_offsets_are_sent_after_the_group_s_coordinator_came_back(kafka, kafka_broker, name):
+    """The client forgets its connection to the broker that came back, but not that the coordinator was there."""
+    sooner = {"producer.connections.max.idle.ms": 1000}
+    log, topic, group = kafka(**sooner), name("faults"), name("app")
+    log.admin.ensure_topics([TopicSpec(topic, 1)])
+    producer = log.producer(group)
+    producer.init()
+    for end in range(1, 4):
+        producer.begin()
+        producer.produce(rows(topic))
+        if end > 1:
+            kafka_broker.kill()
+            kafka_broker.restart()
+        producer.send_offsets(group, {(topic, 0): end})
+        producer.commit()
+        assert log.admin.committed(group, [(topic, 0)]) == {(topic, 0): end}
+    assert values(log, topic) == [b"0"] * 3
+
+
+def test_a_group_is_asked_about_again_when_the_broker_is_back(kafka_broker, name):
+    """A request of the admin client that had timed out would end the process at this moment."""
+    log, group, place = KafkaLog(kafka_broker.bootstrap_servers, timeout=2), name("app"), (name("faults"), 0)
+    log.admin.ensure_topics([TopicSpec(place[0], 1)])
+    assert log.admin.committed(group, [place]) == {}
+    kafka_broker.kill()
+    with pytest.raises(BrokerError, match="read the offsets of group") as caught:
+        log.admin.committed(group, [place])
+    assert caught.value.retriable
+    kafka_broker.restart()
+    writer = KafkaLog(kafka_broker.bootstrap_servers).producer(group)
+    writer.init()
+    writer.begin()
+    writer.send_offsets(group, {place: 5})
+    writer.commit()
+    assert log.admin.committed(group, [place]) == log.admin.committed(group) == {place: 5}
+
+
 def test_a_full_queue_is_waited_for(kafka, name):
     log, topic = kafka(**{"producer.queue.buffering.max.messages": 10, "producer.linger.ms": 0}), name("full")
     log.admin.ensure_topics([TopicSpec(topic, 1)])

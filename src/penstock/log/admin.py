@@ -32,11 +32,15 @@ from penstock.clock import SystemClock
 from penstock.log.base import Offsets, TopicPartition, TopicSpec
 from penstock.log.client import Connection
 from penstock.log.failures import broker_error, kafka_error, made
+from penstock.log.groups import Groups
 from penstock.log.topics import check_configs, check_partitions
 
 T = TypeVar("T")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25  # seconds
+REQUEST_SECONDS = 5.0
+#: for a request to the coordinator of a group
+LONG_SECONDS = 120.0
 
 
 class KafkaAdmin:
@@ -44,9 +48,10 @@ class KafkaAdmin:
 
     def __init__(self, connection: Connection, *, timeout: float = 60) -> None:
         self._connection = connection
-        self._request_seconds = min(15.0, timeout)
+        self._request_seconds = min(REQUEST_SECONDS, timeout)
         self._timeout_ms = round(timeout * 1000)
         self._client = made(AdminClient, connection.settings("admin"))
+        self._groups = Groups(connection)
 
     def cluster(self) -> tuple[str, list[str]]:
         """Return the id of the cluster, and where its brokers say that they are (host:port)."""
@@ -137,35 +142,37 @@ class KafkaAdmin:
 
     def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
         """Return the offsets that a group has committed, of these partitions or of all; see the contract for open ones."""
-        places = None if partitions is None else [Position(*place) for place in partitions]
-        if places == []:
+        doing = f"read the offsets of group {group!r}"
+        if partitions is None:
+            return self._call(doing, partial(self._all_committed, group))
+        places = list(partitions)
+        if not places:
             return {}
-        query = ConsumerGroupTopicPartitions(group, places)
+        return self._call(doing, lambda: self._groups.committed(group, places, self._request_seconds))
 
-        def ask() -> list[Position]:
-            asked = self._client.list_consumer_group_offsets(
-                [query], require_stable=True, request_timeout=self._request_seconds
-            )
-            found = asked[group].result().topic_partitions or []
-            for each in found:
-                if each.error is not None:
-                    raise KafkaException(each.error)
-            return list(found)
-
-        found = self._call(f"read the offsets of group {group!r}", ask)
+    def _all_committed(self, group: str) -> Offsets:
+        client = self._client_of_coordinator(group)
+        query = ConsumerGroupTopicPartitions(group, None)
+        asked = client.list_consumer_group_offsets([query], require_stable=True, request_timeout=LONG_SECONDS)
+        found = asked[group].result().topic_partitions or []
+        for each in found:
+            if each.error is not None:
+                raise KafkaException(each.error)
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; one that does not exist is no error."""
 
         def delete() -> None:
-            asked = self._client.delete_consumer_groups([group], request_timeout=self._request_seconds)
+            client = self._client_of_coordinator(group)
+            asked = client.delete_consumer_groups([group], request_timeout=LONG_SECONDS)
             _unless({KafkaError.GROUP_ID_NOT_FOUND}, asked[group])
 
         self._call(f"delete group {group!r}", delete)
 
     def close(self) -> None:
         """Let go of the connections."""
+        self._groups.close()
         self._client.poll(0)
 
     def _create(self, specs: Iterable[TopicSpec]) -> list[str]:
@@ -241,6 +248,14 @@ class KafkaAdmin:
     def _ask(self, doing: str, request: Callable[[], Mapping[Any, Future[T]]]) -> dict[Any, T]:
         """Send a request and wait for all parts of its answer."""
         return self._call(doing, lambda: {key: future.result() for key, future in request().items()})
+
+    def _client_of_coordinator(self, group: str) -> AdminClient:
+        """Return a client for one request to the coordinator of a group, which must not time out (see ``Groups``).
+
+        So the coordinator has answered a moment ago, and the client does not remember where it was earlier.
+        """
+        self._groups.meet_coordinator(group, self._request_seconds)
+        return made(AdminClient, self._connection.settings("admin"))
 
     def _refresh(self) -> None:
         """Ask who leads which partition: the client itself goes on with what it knew before a broker came back."""

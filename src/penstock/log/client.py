@@ -23,6 +23,11 @@ logger.addHandler(logging.NullHandler())
 
 CLIENTS = ("producer", "consumer", "admin", "spark")
 
+#: A broker that has just come back may tell that there is none. The client then drops its connection, but remembers that a group's
+#: coordinator was there, and requests to it wait until any connection changes its state, whatever their timeout (librdkafka issues
+#: 5456, 5511). To close connections that nobody uses is such a change: it ends the wait. See docs/decisions/0007.
+IDLE_MS = 10_000
+
 #: ours unless the user says otherwise
 PREFERENCES: dict[str, dict[str, Any]] = {
     "producer": {
@@ -33,6 +38,7 @@ PREFERENCES: dict[str, dict[str, Any]] = {
         "retry.backoff.ms": 10,
         "socket.nagle.disable": True,
         "topic.metadata.propagation.max.ms": 10_000,  # how long a missing topic may take to appear
+        "connections.max.idle.ms": IDLE_MS,
     },
     "consumer": {
         "socket.nagle.disable": True,
