@@ -23,9 +23,14 @@ def as_it_came(steps):
 
 def assert_same(one: Result, other: Result) -> None:
     for topic in one.output.keys() | other.output.keys():
-        assert one.output.get(topic) == other.output.get(topic), topic
+        assert ordered(one, topic) == ordered(other, topic), topic
     assert one.stores == other.stores
     assert one.dropped == other.dropped
+
+
+def ordered(result: Result, topic: str) -> dict:
+    """The records of each key; an order without a payment waits for the clock, so it may come after a later pair."""
+    return {key: sorted(rows) if topic == "paid" else rows for key, rows in result.output.get(topic, {}).items()}
 
 
 @pytest.mark.parametrize("limit", [60, 300, 2000])
@@ -52,7 +57,7 @@ def count(result: Result, topic: str, *words: bytes) -> int:
 def test_with_caches_the_tables_are_those_of_the_live_run(steps):
     cached = partial(shop, cached=True)
     once, again = live(steps, topology=cached), replayed(written(steps), 300, topology=cached)
-    assert again.output["paid"] == once.output["paid"]
+    assert ordered(again, "paid") == ordered(once, "paid")
     assert again.output["priced"] == once.output["priced"]
     assert last(again, "hourly") == last(once, "hourly")
 

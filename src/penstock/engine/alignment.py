@@ -51,7 +51,7 @@ class Alignment:
         """Return up to where each partition is read. REQUIRES: more than ``limit`` waits, and the limit is at least 1."""
         self._soundings.begin(spans)
         starts, ends = ({place: span[side] for place, span in spans.items()} for side in (0, 1))
-        begin = below = self._looked_at(Cut(-1, starts, 0, -1), spans)._replace(offsets=starts, taken=0)
+        begin = below = self._looked_at(Cut(-1, starts, 0, -1), spans, limit)._replace(offsets=starts, taken=0)
         above = Cut(FOREVER, ends, _count(ends, spans), FOREVER)
         time, tries = self._first_guess(begin, above, limit), 0
         while above.time - below.next > 1:
@@ -66,7 +66,7 @@ class Alignment:
                     self._pace = cut.taken / max(1, cut.time - begin.next)
                     return cut.offsets
             time = _between(begin, below, above, limit, tries)
-        return _filled(below, self._looked_at(above, spans), limit, spans)
+        return _filled(below, self._looked_at(above, spans, limit), limit, spans)
 
     def _first_guess(self, begin: Cut, above: Cut, limit: int) -> int:
         pace = self._pace or above.taken / max(1, self._clock.now_ms() - begin.next)
@@ -77,15 +77,16 @@ class Alignment:
         self.requests += 1
         offsets = self._soundings.by_index(time, spans)
         cut = Cut(time, offsets, _count(offsets, spans), time)
-        return self._looked_at(cut, spans) if cut.taken <= limit else cut
+        return self._looked_at(cut, spans, limit) if cut.taken <= limit else cut
 
-    def _looked_at(self, cut: Cut, spans: Spans) -> Cut:
+    def _looked_at(self, cut: Cut, spans: Spans, limit: int) -> Cut:
+        """Correct what the index could not know; how much more than the limit a cut takes does not matter."""
         offsets, left = {}, FOREVER
-        for place, (_, end) in spans.items():
+        for place, (start, end) in spans.items():
             at = cut.offsets[place]
             head = self._soundings.head(place, at, end) if at < end else None
             if head is not None and head.timestamp < cut.time:
-                at = self._soundings.beyond(place, cut.time, head.offset, end)
+                at = self._soundings.beyond(place, cut.time, head.offset, min(end, max(start, head.offset) + limit + 1))
                 head = self._soundings.head(place, at, end) if at < end else None
             offsets[place] = end if head is None else at  # nothing but markers is left
             left = left if head is None else min(left, head.timestamp)

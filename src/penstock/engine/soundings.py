@@ -62,12 +62,15 @@ class Soundings:
         """Return the first record from an offset on; None if there is none below the end."""
         known = self._heads.setdefault(place, {})
         if offset not in known:
-            found = self._read(place, offset, end, 1)
-            if found is None:
+            try:
+                after, rows = next(self._open().batches(*place, offset, end, 1), (end, []))
+            except BrokerError as error:
+                _trust_index(place, error)
                 return Head(offset, FOREVER)
-            if found:
-                known[offset] = Head(found[0].offset, found[0].timestamp)
-        return known.get(offset)
+            if not rows:
+                return None
+            known[offset] = Head(after - 1, rows[0][2])
+        return known[offset]
 
     def beyond(self, place: TopicPartition, time: int, start: int, end: int) -> int:
         """Return where a partition, whose record at ``start`` is earlier than a time, reaches it; ``end`` if it does not.
@@ -99,11 +102,17 @@ class Soundings:
 
     def _read(self, place: TopicPartition, start: int, end: int, most: int) -> list[LogRecord] | None:
         """Read a few records; None if they cannot be read now (deleted just then): the index must do."""
+        try:
+            return list(islice(self._open().read(*place, start, end), most))
+        except BrokerError as error:
+            _trust_index(place, error)
+            return None
+
+    def _open(self) -> Reader:
         if self._reader is None:
             self._reader = self._log.reader(timeout=TIMEOUT)
-        try:
-            records = self._reader.read(*place, start, end)
-            return list(islice(records, most))
-        except BrokerError as error:
-            logger.warning("%s-%d cannot be looked at, so its index of times is trusted: %s", *place, error)
-            return None
+        return self._reader
+
+
+def _trust_index(place: TopicPartition, error: BrokerError) -> None:
+    logger.warning("%s-%d cannot be looked at, so its index of times is trusted: %s", *place, error)
