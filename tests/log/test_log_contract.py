@@ -201,6 +201,26 @@ def test_a_second_producer_of_an_id_fences_the_first_and_aborts_its_transaction(
     assert values(log, topic) == [b"second"]
 
 
+def test_a_producer_takes_over_from_itself(log, topic, name):
+    producer, other = log.producer(name("app")), log.producer(name("app"))
+    producer.init()
+    producer.begin()
+    producer.produce([(topic, 0, b"k", b"lost", 10, ())])
+    producer.init()
+    producer.begin()
+    producer.produce([(topic, 0, b"k", b"kept", 10, ())])
+    producer.commit()
+    other.init()
+    producer.begin()
+    producer.init()
+    other.begin()
+    other.produce([(topic, 0, b"k", b"fenced", 10, ())])
+    with pytest.raises(FencedError, match="another instance"):
+        other.commit()
+    end = log.admin.end_offsets([(topic, 0)])[topic, 0]
+    assert [record.value for record in log.reader().read(topic, 0, 0, end)] == [b"kept"]
+
+
 def test_a_producer_that_was_fenced_hears_of_it_while_it_hands_over_rows(log, topic, name):
     first, second = (log.producer(name("app")) for _ in range(2))
     first.init()

@@ -23,6 +23,9 @@ from penstock.record import Headers, Origin
 from penstock.topology.functions import takes
 
 HEADER_PREFIX = "__streams.errors."
+#: what errors know besides their text: of a record, of a cluster, of Spark
+WHERE = ("node", "origin", "function")
+DETAILS = (*WHERE, "code", "retriable", "abortable", "fatal", "passing")
 
 
 def name_code(function: Forward, name: str) -> Forward:
@@ -84,6 +87,26 @@ def error_headers(headers: Headers, origin: Origin, error: BaseException) -> Hea
     return (*headers, *added)
 
 
+def late_headers(origin: Origin, node: str, start: int, end: int, now: int) -> Headers:
+    """Return the headers of a late record's dead letter: its own, then which window it missed, and by how much.
+
+    ``late-by-ms`` is how far time was past the end of the window.
+    """
+    details = {
+        "message": f"late for the window {start} to {end} of {node}",
+        "topic": origin.topic,
+        "partition": str(origin.partition),
+        "offset": str(origin.offset),
+        "node": node,
+        "window-start": str(start),
+        "window-end": str(end),
+        "watermark": str(now),
+        "late-by-ms": str(now - end),
+    }
+    added = ((HEADER_PREFIX + key, None if text is None else text.encode()) for key, text in details.items())
+    return (*origin.headers, *added)
+
+
 def decide(policy: Any, error: StreamsError, record: Any) -> str:
     """Ask a policy what to do about an error: ``fail``, ``skip`` or ``dead_letter``.
 
@@ -110,10 +133,9 @@ def pack_failure(error: Exception) -> bytes:
     trace = "".join(traceback.format_exception(error))
     kind = type(error) if isinstance(error, PenstockError) else ProcessingError
     text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
-    details = {name: getattr(error, name, None) for name in ("node", "origin", "function")}
-    origin = details["origin"]
-    if origin is not None:
-        details["origin"] = tuple(origin)
+    details = {name: getattr(error, name) for name in DETAILS if hasattr(error, name)}
+    if details.get("origin") is not None:
+        details["origin"] = tuple(details["origin"])
     return pickle.dumps((kind, text, details, trace))
 
 
@@ -123,9 +145,9 @@ def unpack_failure(data: bytes) -> PenstockError:
     error: PenstockError = kind.__new__(kind)
     Exception.__init__(error, text)
     if issubclass(kind, StreamsError):
-        origin = details["origin"]
-        details["origin"] = None if origin is None else Origin(*origin)
-        for name, value in details.items():
-            setattr(error, name, value)
+        details = dict.fromkeys(WHERE) | details
+        details["origin"] = None if details["origin"] is None else Origin(*details["origin"])
+    for name, value in details.items():
+        setattr(error, name, value)
     error.remote_traceback = trace  # type: ignore[attr-defined]
     return error

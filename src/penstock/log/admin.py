@@ -33,6 +33,7 @@ from penstock.log.base import Offsets, TopicPartition, TopicSpec
 from penstock.log.client import Connection
 from penstock.log.failures import broker_error, kafka_error, made
 from penstock.log.groups import Groups
+from penstock.log.patience import Patience
 from penstock.log.topics import check_configs, check_partitions
 
 T = TypeVar("T")
@@ -44,12 +45,12 @@ LONG_SECONDS = 120.0
 
 
 class KafkaAdmin:
-    """The admin client of a cluster. What fails for a passing reason is tried again for ``timeout`` seconds."""
+    """The admin client of a cluster. What fails for a passing reason is tried again until the patience is over."""
 
-    def __init__(self, connection: Connection, *, timeout: float = 60) -> None:
+    def __init__(self, connection: Connection, patience: Patience) -> None:
         self._connection = connection
-        self._request_seconds = min(REQUEST_SECONDS, timeout)
-        self._timeout_ms = round(timeout * 1000)
+        self._patience = patience
+        self._request_seconds = min(REQUEST_SECONDS, patience.seconds)
         self._client = made(AdminClient, connection.settings("admin"))
         self._groups = Groups(connection)
 
@@ -265,14 +266,13 @@ class KafkaAdmin:
     def _call(self, doing: str, call: Callable[[], T]) -> T:
         """Run a call, again after a pause if it fails for a passing reason."""
         now_ms = SystemClock().now_ms
-        deadline = now_ms() + self._timeout_ms
-        pause = SHORTEST_PAUSE
+        began, pause = now_ms(), SHORTEST_PAUSE
         while True:
             try:
                 return call()
             except KafkaException as exception:
                 error = broker_error(kafka_error(exception), doing)
-                if not error.retriable or now_ms() >= deadline:
+                if not error.retriable or self._patience.is_over((now_ms() - began) / 1000):
                     raise error from exception
             self._client.poll(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

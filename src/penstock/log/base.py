@@ -134,7 +134,11 @@ class Producer(Protocol):
     """
 
     def init(self) -> None:
-        """Take over from any earlier producer of the same id: it is fenced, its open transaction is aborted."""
+        """Take over from any earlier producer of the same id: it is fenced, its open transaction is aborted or, if its commit
+        was under way, committed.
+
+        Once more: take over from oneself, whatever state a fault has left this producer in. That it was fenced is forgotten.
+        """
         ...
 
     def begin(self) -> None:
@@ -211,6 +215,10 @@ class Log(Protocol):
 
     def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
+        ...
+
+    def hurry(self) -> None:
+        """Wait no longer than a few seconds for a cluster that does not answer, from now on: the program wants to end."""
         ...
 
     def close(self) -> None:

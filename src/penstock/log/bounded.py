@@ -6,6 +6,7 @@ found for a moment (librdkafka issues 5456 and 5511, open at its version 2.16), 
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -33,3 +34,8 @@ def bounded(call: Callable[[], Any], seconds: float) -> None:
         raise TimeoutError(f"no answer within {seconds:g} s")
     if raised:
         raise raised[0]
+
+
+def keep_for_ever(thing: Any) -> None:
+    """Never free an object, not even at the end of the program: a thread that does not return is inside it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.log.admin import KafkaAdmin
 from penstock.log.base import Producer, Reader
 from penstock.log.client import Connection
+from penstock.log.patience import Patience
 from penstock.log.producer import PlainProducer, TransactionalProducer
 from penstock.log.reader import KafkaReader
 
@@ -17,7 +18,7 @@ class KafkaLog:
 
     def __init__(self, bootstrap_servers: str, kafka: Mapping[str, Any] | None = None, *, timeout: float = 60) -> None:
         self.connection = Connection(bootstrap_servers, dict(kafka or {}))
-        self._timeout = timeout
+        self._patience = Patience(timeout)
         self._admin: KafkaAdmin | None = None
         self._made: list[Producer | Reader] = []
 
@@ -25,27 +26,29 @@ class KafkaLog:
     def admin(self) -> KafkaAdmin:
         """The one admin client, made when it is first asked for."""
         if self._admin is None:
-            self._admin = KafkaAdmin(self.connection, timeout=self._timeout)
+            self._admin = KafkaAdmin(self.connection, self._patience)
         return self._admin
 
     def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> Producer:
         """Make a producer: transactional, or without an id one that writes at least once; in batches of so many bytes at most."""
         made: Producer
         if transactional_id is None:
-            made = PlainProducer(self.connection, timeout=self._timeout, batch_bytes=batch_bytes)
+            made = PlainProducer(self.connection, self._patience, batch_bytes=batch_bytes)
         else:
-            made = TransactionalProducer(
-                self.connection, transactional_id, timeout=self._timeout, batch_bytes=batch_bytes
-            )
+            made = TransactionalProducer(self.connection, self._patience, transactional_id, batch_bytes=batch_bytes)
         self._made.append(made)
         return made
 
     def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
-        patience = self._timeout if timeout is None else timeout
-        made = KafkaReader(self.connection, self.admin, committed=committed, timeout=patience)
+        patience = self._patience if timeout is None else Patience(timeout, self._patience.hurry)
+        made = KafkaReader(self.connection, self.admin, patience, committed=committed)
         self._made.append(made)
         return made
+
+    def hurry(self) -> None:
+        """Wait no longer than a few seconds for a cluster that does not answer, from now on: the program wants to end."""
+        self._patience.hurry.set()
 
     def close(self) -> None:
         """Close everything that was made here."""

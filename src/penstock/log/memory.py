@@ -36,6 +36,9 @@ class MemoryLog:
         """Make a reader of committed records, or of all; there is nothing to wait for."""
         return MemoryReader(self._cluster, committed)
 
+    def hurry(self) -> None:
+        """Do nothing: nobody waits."""
+
     def close(self) -> None:
         """Do nothing: there are no connections."""
 
@@ -52,6 +55,7 @@ class MemoryProducer:
 
     def init(self) -> None:
         """Take over from any earlier producer of the same id: it is fenced, its open transaction is aborted."""
+        self._transaction = self._failure = None
         if self._id is None:
             return
         with self._cluster.lock:

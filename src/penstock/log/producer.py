@@ -18,9 +18,10 @@ from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import OnRefused, Row, TopicPartition
-from penstock.log.bounded import bounded
+from penstock.log.bounded import bounded, keep_for_ever
 from penstock.log.client import Connection
 from penstock.log.failures import FENCED, broker_error, kafka_error, made
+from penstock.log.patience import Patience
 
 T = TypeVar("T")
 
@@ -29,22 +30,25 @@ SLICE_SECONDS = 1.0
 #: a call that is late by more than this is stuck
 GRACE_SECONDS = 10.0
 _QUEUE_FULL_SECONDS = 0.005
+#: the code of a client that does not return from a call
+STUCK = "STUCK"
 _NO_HEADERS: list[tuple[str, str | bytes | None]] = []
 
 
 class _RowWriter:
     """What both producers share: the loop over rows, and deliveries that failed."""
 
-    def __init__(self, connection: Connection, timeout: float, batch_bytes: int | None, **required: Any) -> None:
+    def __init__(self, connection: Connection, patience: Patience, batch_bytes: int | None, **required: Any) -> None:
         self._connection = connection
-        self._timeout = timeout
-        self._slices = max(1, round(timeout / SLICE_SECONDS))
+        self._patience = patience
         self._failed: list[tuple[KafkaError, str]] = []
         settings = connection.settings("producer", **required)
         settings |= {"delivery.report.only.error": True, "on_delivery": self._on_failed_delivery}
         if batch_bytes is not None:
             settings["batch.size"] = min(batch_bytes, int(settings.get("batch.size", batch_bytes)))
+        self._settings = settings
         self._client = made(Client, settings)
+        self._used = False
 
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
         """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
@@ -65,16 +69,25 @@ class _RowWriter:
                 on_refused(row, refused)
         self._serving(self._client.poll, 0)
 
+    def init(self) -> None:
+        """Begin; once more: begin anew with another client, whatever has become of this one."""
+        if self._used:
+            self.close()
+            self._failed.clear()
+            self._client = made(Client, self._settings)
+        self._used = True
+
     def flush(self) -> None:
         """Wait until every row is in the log; raise if one could not be delivered."""
-        for _ in range(self._slices):
+        for _ in self._patience.turns(SLICE_SECONDS):
             if not self._serving(self._client.flush, SLICE_SECONDS):
                 break
             self._raise_failed()
         else:
-            raise broker_error(
-                KafkaError(KafkaError._TIMED_OUT, f"{len(self._client)} rows wait still"), "deliver all rows in time"
-            )
+            waiting = KafkaError(KafkaError._TIMED_OUT, f"{len(self._client)} rows wait still")
+            late = broker_error(waiting, "deliver all rows in time")
+            late.abortable = True  # nothing was committed: it may be aborted
+            raise late
         self._raise_failed()
 
     def close(self) -> None:
@@ -85,12 +98,13 @@ class _RowWriter:
             self._client.flush(SLICE_SECONDS)
 
     def _produce_when_there_is_room(self, *arguments: Any) -> None:
-        while True:
+        for _ in self._patience.turns(_QUEUE_FULL_SECONDS):
             self._serving(self._client.poll, _QUEUE_FULL_SECONDS)
             try:
                 return self._client.produce(*arguments)
-            except BufferError:
-                continue
+            except BufferError as error:
+                full = error
+        raise BrokerError("could not send rows: the queue stays full", retriable=True, abortable=True) from full
 
     def _serving(self, call: Callable[[float], T], seconds: float) -> T:
         """Make a call that serves reports of deliveries, from inside which the client raises a fatal error.
@@ -138,7 +152,10 @@ class _RowWriter:
 
     def _in_slices(self, doing: str, call: Callable[[float], Any]) -> None:
         """Run a call with a slice of time, again and again while it says that it may go on."""
-        for _ in range(self._slices):
+        client = self._client
+        for _ in self._patience.turns(SLICE_SECONDS):
+            if client is not self._client:  # in a thread that was left behind: another client has taken over
+                return
             try:
                 call(SLICE_SECONDS)
                 return
@@ -150,26 +167,36 @@ class _RowWriter:
                 last = broker_error(kafka_error(exception), doing)
                 if not last.retriable or last.abortable or last.fatal:
                     raise last from exception
-                self._serving(self._client.poll, 0.05)
+                self._serving(client.poll, 0.05)
         raise last
 
 
 class TransactionalProducer(_RowWriter):
     """Exactly once: rows and offsets become visible together, at ``commit``, or never.
 
-    ``timeout`` seconds is how long ``init``, ``flush``, ``commit`` and ``abort`` wait for a cluster that does not answer.
+    ``patience`` is how long ``init``, ``flush``, ``commit`` and ``abort`` wait for a cluster that does not answer.
     """
 
     def __init__(
-        self, connection: Connection, transactional_id: str, *, timeout: float = 60, batch_bytes: int | None = None
+        self, connection: Connection, patience: Patience, transactional_id: str, *, batch_bytes: int | None = None
     ) -> None:
-        super().__init__(connection, timeout, batch_bytes, transactional_id=transactional_id)
+        super().__init__(connection, patience, batch_bytes, transactional_id=transactional_id)
         self._id = transactional_id
         self._groups: dict[str, Any] = {}
+        self._stuck = False
 
     def init(self) -> None:
-        """Take over from any earlier producer of the same id: it is fenced, its open transaction is aborted."""
+        """Take over from any earlier producer of the same id, be it this one: it is fenced, its open transaction is aborted."""
+        super().init()
+        self._stuck = False
         self._in_slices(f"begin as producer {self._id!r}", self._client.init_transactions)
+
+    def close(self) -> None:
+        """Forget rows not yet sent and let go of the connections. A client that somebody is inside of is never touched again."""
+        if self._stuck:
+            keep_for_ever(self._client)
+        else:
+            super().close()
 
     def begin(self) -> None:
         """Open a transaction."""
@@ -181,15 +208,18 @@ class TransactionalProducer(_RowWriter):
         doing = f"commit offsets of group {group!r}"
         member = self._member(group, positions, doing)
 
+        client = self._client
+
         def send() -> None:
-            self._in_slices(doing, lambda seconds: self._client.send_offsets_to_transaction(positions, member, seconds))
+            self._in_slices(doing, lambda seconds: client.send_offsets_to_transaction(positions, member, seconds))
 
         try:
-            bounded(send, self._timeout + GRACE_SECONDS)
+            bounded(send, self._patience.seconds + GRACE_SECONDS)
         except TimeoutError as error:
+            self._stuck = True
             raise BrokerError(
-                f"could not {doing}: the client does not return from it. Nothing was committed: start the application again",
-                code="STUCK",
+                f"could not {doing}: the client does not return from it. Nothing was committed; another client may take over",
+                code=STUCK,
                 fatal=True,
             ) from error
 
@@ -231,13 +261,10 @@ class TransactionalProducer(_RowWriter):
 class PlainProducer(_RowWriter):
     """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
 
-    def __init__(self, connection: Connection, *, timeout: float = 60, batch_bytes: int | None = None) -> None:
-        super().__init__(connection, timeout, batch_bytes, enable_idempotence=True)
+    def __init__(self, connection: Connection, patience: Patience, *, batch_bytes: int | None = None) -> None:
+        super().__init__(connection, patience, batch_bytes, enable_idempotence=True)
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._committers: dict[str, Consumer] = {}
-
-    def init(self) -> None:
-        """Do nothing: without a transaction there is no one to take over from."""
 
     def begin(self) -> None:
         """Begin to collect offsets."""

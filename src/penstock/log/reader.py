@@ -19,6 +19,7 @@ from penstock.log.admin import KafkaAdmin
 from penstock.log.base import Batch, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.failures import TRANSIENT, broker_error, made
+from penstock.log.patience import Patience
 
 BATCH = 10_000
 POLL_SECONDS = 0.1
@@ -28,16 +29,16 @@ MEET_SECONDS = 5.0
 class KafkaReader:
     """Reads committed records, or all of them. One client, used for one range after the other.
 
-    ``timeout``: seconds without any answer after which a range is given up.
+    A range is given up when no answer has come for as long as the patience lasts.
     """
 
     def __init__(
-        self, connection: Connection, admin: KafkaAdmin, *, committed: bool = True, timeout: float = 60
+        self, connection: Connection, admin: KafkaAdmin, patience: Patience, *, committed: bool = True
     ) -> None:
         self._connection = connection
         self._admin = admin
         self._committed = committed
-        self._patience = max(1, round(timeout / POLL_SECONDS))
+        self._patience = patience
         self._client = self._consumer(fetch_wait_ms=1)
         self._turn = 0  # whose range the client reads: that of the last caller of ``read``
         self._met: set[str] = set()
@@ -85,7 +86,7 @@ class KafkaReader:
             return
         turn, reached, idle = self._begin(topic, partition, start), start, 0
         try:
-            while idle < self._patience:
+            while not self._patience.is_over(idle * POLL_SECONDS):
                 messages = self._next_messages(self._client, most)
                 idle = 0 if messages else idle + 1
                 if not messages:
@@ -160,7 +161,7 @@ class KafkaReader:
     def _messages(self) -> Iterator[Message]:
         """Yield messages and ends of partitions, until nothing comes for too long."""
         idle = 0
-        while idle < self._patience:
+        while not self._patience.is_over(idle * POLL_SECONDS):
             messages = self._next_messages(self._client)
             idle = 0 if messages else idle + 1
             yield from messages
