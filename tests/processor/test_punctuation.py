@@ -8,6 +8,7 @@ import pytest
 
 from penstock.errors import TopologyError
 from penstock.processor.punctuation import ONCE, PunctuationQueue, PunctuationType
+from penstock.schedule import Interval
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME
 
@@ -164,3 +165,30 @@ def test_the_alarm_of_a_timer_is_not_part_of_a_snapshot_and_survives_resuming() 
     assert queue.snapshot() == {"scheduled": {"a": 1}, "due": [["a", 0, 0]], "next": 0}
     again.resume(queue.snapshot())
     assert [due for due, _, _ in sorted(again.waiting, key=lambda entry: entry[:2])] == [0, 30]
+
+
+def test_a_schedule_is_told_its_latest_time_and_is_due_at_the_next() -> None:
+    queue = PunctuationQueue(WALL)
+    handle = queue.schedule_at("a", Interval(10), ignore, 100)
+    assert queue.due == 110
+    assert fired(queue, 109, 110, 137) == [("a", 110), ("a", 130)]
+    assert (handle.due, queue.due) == (120, 140)
+
+
+def test_a_schedule_goes_on_where_it_stood_and_a_changed_one_with_its_first_time_from_there() -> None:
+    queue = PunctuationQueue(WALL)
+    queue.schedule_at("a", Interval(10), ignore, 100)
+    for interval, due in (10, 110), (4, 112), (55, 110), (1000, 1000):
+        again = PunctuationQueue(WALL)
+        again.schedule_at("a", Interval(interval), ignore, 999)
+        again.resume(queue.snapshot())
+        assert again.due == due
+
+
+def test_a_schedule_and_punctuations_of_a_node_are_told_apart() -> None:
+    queue, again = PunctuationQueue(WALL), PunctuationQueue(WALL)
+    for each, now in (queue, 0), (again, 500):
+        each.schedule_at("a", Interval(10), ignore, now)
+        each.schedule("a", 7, ignore, None, now)
+    again.resume(queue.snapshot())
+    assert fired(again, 7, 10) == [("a", 7), ("a", 10)]
