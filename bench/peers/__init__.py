@@ -2,6 +2,7 @@
 
     count_sum.py, job.py   Penstock
     CountSum.java          Kafka Streams; java.py compiles it
+    lookup.py, Lookup.java the other job, of bench.blocking_lookup: a slow lookup for every record
     system.py              starts one of them as a process of its own, and ends it
     run.py                 lets it work through the data, and measures
 

@@ -66,13 +66,13 @@ def _compile(javac: Path, class_path: str, source: Path, classes: Path) -> None:
 
 
 def command(main: str, *arguments: str, heap_mb: int = 1024) -> list[str]:
-    """The command that runs a class of the program."""
+    """The command that runs a class, from the source beside this file that is called like it."""
     return [
         str(find_java()),
         f"-Xmx{heap_mb}m",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
-        compiled(),
+        compiled(SOURCE.with_stem(main)),
         main,
         *arguments,
     ]
