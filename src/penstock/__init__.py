@@ -49,6 +49,7 @@ from penstock.extractors import TimestampExtractor
 from penstock.operators.emit import EmitStrategy
 from penstock.processor import (
     Cancellable,
+    EmitterContext,
     FixedKeyProcessor,
     FixedKeyProcessorContext,
     FixedKeyRecord,
@@ -61,6 +62,7 @@ from penstock.record import Change, Headers, Record, RecordMetadata, ValueAndTim
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import Stores
 from penstock.topology.topology import Topology
+from penstock.watermark import LatePolicy, WatermarkStrategy
 from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ __all__ = [
     "ConfigError",
     "DeserializationError",
     "EmitStrategy",
+    "EmitterContext",
     "EngineError",
     "FencedError",
     "FixedKeyProcessor",
@@ -89,6 +92,7 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "LatePolicy",
     "PenstockError",
     "ProcessingError",
     "Processor",
@@ -122,6 +126,7 @@ __all__ = [
     "ValueAndTimestamp",
     "ValueTransformer",
     "VersionedRecord",
+    "WatermarkStrategy",
     "Windowed",
     "WindowedKStream",
     "Windows",

@@ -9,6 +9,7 @@ from penstock import (
     Buffer,
     EmitStrategy,
     JoinWindows,
+    LatePolicy,
     Processor,
     Serdes,
     SessionWindows,
@@ -20,6 +21,7 @@ from penstock import (
     Topology,
     TopologyError,
     UnlimitedWindows,
+    WatermarkStrategy,
     Windows,
 )
 
@@ -232,11 +234,20 @@ def test_unknown_options_of_builder_and_topology_are_refused(builder):
         Topology().add_source("s", "t", timestmp=None)
 
 
-@pytest.mark.parametrize("option", ["watermark", "late"])
-def test_options_that_have_no_effect_yet_are_refused(builder, option):
-    with pytest.raises(TopologyError, match=rf"stream\({option}='x'\): .* come with the engine's time support"):
-        builder.stream("a", **{option: "x"})
-    builder.stream("a", **{option: None})
+def test_watermarks_and_late_policies_are_checked(builder):
+    with pytest.raises(TopologyError, match=r"watermark= takes a WatermarkStrategy, .* but got 5"):
+        builder.stream("a", watermark=5)
+    with pytest.raises(TopologyError, match=r"late= takes one of LatePolicy.accept, .* but got 'drop'"):
+        builder.stream("a", late="drop")
+    with pytest.raises(TopologyError, match=r"calls its function with \(key, value, timestamp\)"):
+        builder.table("a", watermark=WatermarkStrategy.custom(lambda value: value))
+    with pytest.raises(TopologyError, match="needs a function"):
+        WatermarkStrategy.custom(5)
+    with pytest.raises(TopologyError, match="out_of_orderness must be at least 0"):
+        WatermarkStrategy.bounded(-1)
+    with pytest.raises(TopologyError, match="idle_after must be at least 1"):
+        WatermarkStrategy.monotonic().idle_after(0)
+    builder.stream("a", watermark=WatermarkStrategy.bounded(5), late=LatePolicy.drop)
 
 
 @pytest.mark.parametrize("name", ["with space", "slash/", "ümlaut", "", ".", "..", "x" * 250])

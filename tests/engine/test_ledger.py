@@ -34,7 +34,15 @@ def test_times_only_grow_and_snapshots_of_quiet_shards_stay():
     two = one.after("b", [Report(0, 0, reached=[("in", 0, 4)], snapshots={1: SNAPSHOT})], {}, {"s": [0, 0]})
     assert two.reached == {("in", 0): 9}
     assert two.snapshots == {0: {0: SNAPSHOT, 1: SNAPSHOT}}
-    assert two.due() == 70
+    assert two.due({0: range(2)}) == 70
+
+
+def test_what_is_due_where_no_epoch_without_input_would_run_it_is_not_due():
+    """Another topology has left it; to run epochs for it would never end."""
+    after = first().after("a", [Report(0, 0, snapshots={1: SNAPSHOT})], {}, {"s": [0, 0]})
+    assert after.due({0: range(1)}) is None
+    assert after.due({1: range(2)}) is None
+    assert after.due({}) is None
 
 
 def test_a_ledger_comes_back_from_its_record_whole():

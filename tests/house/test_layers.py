@@ -8,7 +8,7 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "penstock"
 
 # Each room may import the rooms named beside it, and itself. "top" are the single files of the ground floor.
-GROUND = {"errors", "record", "clock", "durations", "config", "windows", "extractors", "strict"}
+GROUND = {"errors", "record", "clock", "durations", "config", "windows", "extractors", "strict", "schedule", "watermark"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
@@ -17,6 +17,9 @@ ALLOWED: dict[str, set[str]] = {
     "extractors": {"errors"},
     "config": {"errors"},
     "strict": {"errors"},
+    "cron": {"errors"},
+    "schedule": {"errors", "durations", "cron"},
+    "watermark": {"errors", "durations"},
     "windows": {"errors", "durations", "strict"},
     "serde": GROUND,
     "state": GROUND | {"serde"},

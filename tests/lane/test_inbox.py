@@ -74,11 +74,13 @@ def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, befor
     assert all(a[:2] != b[:2] for a, b in zip([b[:2] for b in batches], [b[:2] for b in batches][1:], strict=False))
 
 
-def test_a_floor_is_the_greater_of_what_the_row_reached_and_what_was_carried():
+def test_a_floor_is_the_watermark_that_the_partition_had_reached():
     rows = rows_of([("a", 0, 0, 5), ("a", 1, 0, 9)])
     found, _ = reach(numbered(table_of(rows)), TOPICS, {}, by_shard=True)
-    (batch,) = raw_batches(found, TOPICS, SOURCES, lambda source, partition: 7)
-    assert [(o.reached, o.floor) for o in batch.origins] == [(5, 7), (9, 9)]
+    (batch,) = raw_batches(found, TOPICS, SOURCES, found.reached)
+    assert [(o.reached, o.floor) for o in batch.origins] == [(5, 5), (9, 9)]
+    (batch,) = raw_batches(found, TOPICS, SOURCES, found.reached - 3)
+    assert [(o.reached, o.floor) for o in batch.origins] == [(5, 2), (9, 6)]
 
 
 def test_headers_keep_order_repeats_and_nulls():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.operators.base import ObservedTime, Operator
@@ -31,6 +31,8 @@ class OneOperator:
         self.origin = origin(0, 0)
         self.origins: list[Origin] = []
         self.dropped: list[str] = []
+        self.late_policies: frozenset[Any] = frozenset()
+        self.time_calls: list[tuple[Callable[[int], None], Callable[[], int | None]]] = []
         self.forwarded: list[tuple[Any, Any, int, Headers]] = []
         self.stores = {spec.name: self._open(spec, key, value) for spec in stores}
         self._offset = -1
@@ -47,8 +49,20 @@ class OneOperator:
     def observed_time(self, shared: str | None = None) -> ObservedTime:
         return ObservedTime(self)
 
+    def clock_of(self, node: str) -> ObservedTime:
+        return self.observed_time()
+
     def drop(self, reason: str) -> None:
         self.dropped.append(reason)
+
+    def drop_late(self, reason: str, start: int, end: int, now: int) -> None:
+        self.dropped.append(reason)
+
+    def refuses_late(self) -> bool:
+        return False
+
+    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
+        self.time_calls.append((f, due))
 
     def _forward(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         self.forwarded.append((key, value, timestamp, headers))

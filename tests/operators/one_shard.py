@@ -29,6 +29,8 @@ class OneShard:
         self.state = before.state if before else MemoryState()
         self.origin: Origin = NO_ORIGIN
         self.dropped: list[str] = []
+        self.late_policies: frozenset[Any] = frozenset()
+        self.time_calls: list[tuple[Callable[[int], None], Callable[[], int | None]]] = []
         self.results: list[tuple[Any, Any, int]] = []
         self.headers: list[Headers] = []
         self.origins: list[Origin] = []
@@ -42,8 +44,20 @@ class OneShard:
     def observed_time(self, shared: str | None = None) -> ObservedTime:
         return ObservedTime(self) if shared is None else self.clocks.setdefault(shared, ObservedTime(self))
 
+    def clock_of(self, node: str) -> ObservedTime:
+        return self.observed_time()
+
     def drop(self, reason: str) -> None:
         self.dropped.append(reason)
+
+    def drop_late(self, reason: str, start: int, end: int, now: int) -> None:
+        self.dropped.append(reason)
+
+    def refuses_late(self) -> bool:
+        return False
+
+    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
+        self.time_calls.append((f, due))
 
     def out(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """End of a chain."""

@@ -16,7 +16,7 @@ from tests.spark.scripts import Sent
 
 from penstock import Topology
 from penstock import config as settings
-from penstock.clock import SystemClock
+from penstock.clock import Clock, SystemClock
 from penstock.engine.engine import Engine
 from penstock.engine.topics import WINDOWED, changelog_specs, logged_stores
 from penstock.lane.sink import Row
@@ -118,11 +118,15 @@ class WitnessDriver(TopologyTestDriver):
 
         lanes.process, lanes.flush, lanes.take_rows = noted, flushed, take_rows  # type: ignore[method-assign]
 
+    def commit(self) -> None:
+        """Run one epoch, as the engine has just run one; with nothing to read it is a tick."""
+        self._run_epoch()
+
     def _written(self, row: Row) -> Any:
         writer = self._writers.pop(0)
         raw = super()._written(row)
         if not row.internal:
-            written = Written(raw.partition, row.value, row.timestamp, row.headers)
+            written = Written(raw.partition, row.value, row.timestamp, raw.headers)
             self.written.setdefault(row.topic, []).append((writer, row.key, written))
         return raw
 
@@ -191,7 +195,9 @@ class Bench:
         self._producer.produce(steps)
         self._producer.flush()
 
-    def engine(self, topology: Topology, application: str, layout: Layout, config: Mapping[str, Any]) -> Engine:
+    def engine(
+        self, topology: Topology, application: str, layout: Layout, config: Mapping[str, Any], clock: Clock
+    ) -> Engine:
         """Make the engine of a case."""
         given = {
             "application_id": application,
@@ -203,7 +209,7 @@ class Bench:
             "state_dir": str(self.folder),
             **config,
         }
-        return Engine(topology, settings.load(given, environ={}), self.session, clock=SystemClock())
+        return Engine(topology, settings.load(given, environ={}), self.session, clock=clock)
 
     def committed(
         self, topics: Mapping[str, int], ends: Mapping[tuple[str, int], int]
@@ -262,8 +268,13 @@ class Case:
         self._outputs = outputs
         self.topics = bench.make_topics(topology, application, [*inputs, *outputs], layout)
         ours = {"application_id": application, "shards": layout.shards, **config}
-        self.driver = WitnessDriver(topology, config=ours, lanes=layout.lanes, partitions=layout.partitions)
-        self.engine = bench.engine(topology, application, layout, config)
+        start = SystemClock().now_ms()
+        self.driver = WitnessDriver(
+            topology, config=ours, lanes=layout.lanes, partitions=layout.partitions, start=start
+        )
+        #: both have the same wall clock; it moves by hand
+        self.clock = self.driver._clock
+        self.engine = bench.engine(topology, application, layout, config, self.clock)
         self._waiting: dict[tuple[str, int], list[Sent]] = {}
         self._global = {topic for table in topology.global_stores.values() for topic in table.source.topics}
         self._taken: dict[tuple[str, int], int] = {}

@@ -256,4 +256,13 @@ def test_tasks_rebuilt_from_changelogs_and_snapshots_go_on_as_if_nothing_had_hap
         feed(driver, records[cut:], topics, barrier)
     assert written(second) == written(first, since)
     assert contents(second) == contents(first)
-    assert second._lanes.tasks[0].snapshot() == first._lanes.tasks[0].snapshot()
+    assert certain(second._lanes.tasks[0].snapshot()) == certain(first._lanes.tasks[0].snapshot())
+
+
+def certain(snapshot):
+    """A snapshot without the times at which something may be due: they are exact, or too early."""
+    stores = {
+        name: {key: number for key, number in numbers.items() if key != "least"}
+        for name, numbers in snapshot["stores"].items()
+    }
+    return {**snapshot, "due": None, "stores": stores}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 from penstock.dsl.explicit import check_explicit
@@ -16,17 +17,21 @@ from penstock.dsl.types import SourceK, SourceV
 from penstock.errors import TopologyError
 from penstock.operators.base import Operator
 from penstock.operators.process import Process
+from penstock.operators.scheduled import Scheduled
 from penstock.operators.table import TableSource
+from penstock.processor.emitter import EmitterContext
+from penstock.schedule import as_schedule
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.strict import strict_options
 from penstock.topology.arguments import OffsetReset, Topics, check_no_topic_config, reset_text, split_topics
-from penstock.topology.functions import check_extractor, check_wrapper
+from penstock.topology.functions import check_extractor, check_function, check_late, check_watermark, check_wrapper
 from penstock.topology.names import check_name
 from penstock.topology.node import GlobalStore, ProcessorNode, SourceNode, TimestampExtractor, Wrapper
 from penstock.topology.topology import Topology
+from penstock.watermark import LatePolicy, WatermarkStrategy
 
-STREAM_SOURCE, TABLE_SOURCE = "KSTREAM-SOURCE-", "KTABLE-SOURCE-"
+STREAM_SOURCE, TABLE_SOURCE, SCHEDULED_SOURCE = "KSTREAM-SOURCE-", "KTABLE-SOURCE-", "KSTREAM-SCHEDULED-"
 
 
 @strict_options
@@ -60,15 +65,17 @@ class StreamsBuilder:
         value: Serde[SourceV] = Serdes.json,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
-        watermark: Any = None,
-        late: Any = None,
+        watermark: WatermarkStrategy | None = None,
+        late: LatePolicy | None = None,
         name: str | None = None,
     ) -> KStream[SourceK, SourceV]:
         """Read topics (a name, several, or a compiled pattern) as a stream.
 
-        ``watermark`` and ``late`` come with the engine's time support; until then they are refused.
+        ``watermark``: what its records say about how far event time has come, and when a quiet partition is not waited for.
+        ``late``: what windows and joins do with records that come after the end of their window.
         """
-        _refuse_watermarks(watermark=watermark, late=late)
+        check_watermark(watermark)
+        check_late(late)
         names, pattern = split_topics(topics)
         named = self._graph.name(name, STREAM_SOURCE)
         reset = reset_text(offset_reset)
@@ -85,10 +92,15 @@ class StreamsBuilder:
         value: Serde[SourceV] = Serdes.json,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
+        watermark: WatermarkStrategy | None = None,
         store: StoreOption = None,
         name: str | None = None,
     ) -> KTable[SourceK, SourceV]:
-        """Read a topic as a table: each record replaces the row of its key, None deletes it."""
+        """Read a topic as a table: each record replaces the row of its key, None deletes it.
+
+        ``watermark``: what its records say about event time, as for ``stream``.
+        """
+        check_watermark(watermark)
         kept = table_store(self._graph, store, f"{check_name(topic, 'topic')}-", (key, value))
         source_name = self._graph.name(name, STREAM_SOURCE, "-source")
         named = self._graph.name(name, TABLE_SOURCE)
@@ -99,6 +111,7 @@ class StreamsBuilder:
             value,
             timestamp=check_extractor(timestamp),
             offset_reset=reset_text(offset_reset),
+            watermark=watermark,
         )
         table = SourceTable(kept.spec, kept.named)
 
@@ -133,6 +146,36 @@ class StreamsBuilder:
         spec = kept.spec.with_(cached=False)
         self._global(spec, topic, TableSource(store=spec.name), key, value, timestamp, name)
         return GlobalKTable(spec, spec.name)
+
+    def scheduled(
+        self,
+        every_or_cron: timedelta | int | str,
+        emitter: Callable[[EmitterContext], Any],
+        *,
+        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
+        value: Serde[SourceV] = Serdes.json,
+        name: str | None = None,
+    ) -> KStream[SourceK, SourceV]:
+        """Make a stream of what ``emitter(context)`` forwards when it is due: by an interval, or by a cron expression, in UTC.
+
+        It runs in one place, inside the barrier: each due time has its effects once, also over kills and restarts. Of due times
+        that were missed while the application was down, the latest one fires, once. The records find the lane of their key where
+        one is needed, as after ``select_key``.
+
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.scheduled("*/5 * * * *", lambda context: context.forward("beat", context.timestamp)).to("beats")
+        >>> with TopologyTestDriver(builder) as driver:
+        ...     driver.advance_wall_clock(timedelta(minutes=6))
+        ...     driver.output_topic("beats").read()
+        Record(key='beat', value=300000, timestamp=300000, headers=())
+        """
+        check_function(emitter, "scheduled", "context")
+        named = self._graph.name(name, SCHEDULED_SOURCE)
+        source = SourceNode(named, (), key, value, schedule=Scheduled(as_schedule(every_or_cron), emitter))
+        node = GraphNode(named, lambda topology, node: _ignore(topology.add(source)), key_changing=True)
+        self._graph.add(node, self._graph.root)
+        return KStream(self._graph, node, named, key, value, frozenset([named]), rekeyed=True)
 
     def add_state_store(self, spec: StoreSpec) -> StreamsBuilder:
         """Add a store for ``process``, ``process_values`` and ``transform_values`` to use by name."""
@@ -199,12 +242,3 @@ class StreamsBuilder:
 
 def _ignore(result: object) -> None:
     """Let an expression stand where nothing is returned."""
-
-
-def _refuse_watermarks(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise TopologyError(
-                f"stream({name}={value!r}): watermark strategies and late policies come with the engine's time support and have "
-                "no effect yet; leave it out, windows close by their own clock and grace"
-            )

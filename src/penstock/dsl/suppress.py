@@ -52,6 +52,7 @@ def suppress(upstream: KTable[Any, Any], suppressed: Suppressed, name: str | Non
             final=final,
             window_end_time=final,
             send_old=table.send_old,
+            windowed=find_window(upstream._node) if final else None,
         )
 
     node = GraphNode(named, processor(operator, stores=table.specs), versioned=False, suppresses=True)
@@ -70,3 +71,11 @@ def find_grace(node: GraphNode, below: tuple[str, ...] = ()) -> int:
             f"put windowed_by() before the aggregation, or use until_time_limit()"
         )
     return max(find_grace(parent, path) for parent in node.parents)
+
+
+def find_window(node: GraphNode) -> str | None:
+    """Return the name of the windowed aggregation above a node; None if there are several."""
+    if node.grace is not None:
+        return node.name
+    above = list(node.parents)
+    return find_window(above[0]) if len(above) == 1 else None

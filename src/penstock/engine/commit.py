@@ -35,6 +35,10 @@ class RunsLanes(Protocol):
         """Return the envelope rows that left the lanes."""
         ...
 
+    def cancel(self) -> None:
+        """Let a run in another thread fail now."""
+        ...
+
 
 @dataclass(slots=True)
 class Work:
@@ -118,7 +122,8 @@ def produce_changelog(work: Work) -> None:
         # The marker counts: an aborted transaction may have left one, not written yet, where it had no row. Not to have seen it
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + work.marker
-    work.after = work.ledger.after(work.orders.token, work.reports, work.positions, ends)
+    orders = work.orders
+    work.after = work.ledger.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
 
 
 def produce_epoch_record(work: Work) -> None:

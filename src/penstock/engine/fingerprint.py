@@ -16,7 +16,7 @@ from penstock.errors import ConfigError, TopologyChanged
 from penstock.serde import Serde
 from penstock.state.spec import StoreSpec
 from penstock.topology.describe import sink_label
-from penstock.topology.node import SinkNode
+from penstock.topology.node import SinkNode, SourceNode
 from penstock.topology.topology import Topology
 
 #: what the rows of a store, in its changelog or on disk, depend on, besides kind and serdes; not caching, nor settings of its topic
@@ -122,9 +122,13 @@ def _kinds(told: str) -> dict[str, str]:
 
 
 def _structure(topology: Topology) -> str:
-    """Return the description, without the names of functions."""
+    """Return the description, without the names of functions and the times of schedules: no state depends on them."""
     text = topology.describe()
     for node in topology.nodes.values():
+        if isinstance(node, SourceNode) and node.schedule is not None:
+            text = text.replace(
+                f"Source: {node.name} (schedule: {node.schedule.schedule})", f"Source: {node.name} (schedule)"
+            )
         if isinstance(node, SinkNode) and node.topic is None:
             text = text.replace(
                 f"Sink: {node.name} ({sink_label(node)})", f"Sink: {node.name} (topic: chosen by record)"

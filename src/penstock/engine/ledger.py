@@ -7,13 +7,17 @@ Ledger ──orders()──▶ what the lanes are told of the next epoch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.engine.record import Clocks, EpochRecord, nested
-from penstock.lane.orders import Orders, Report, ShardOrder
+from penstock.lane.orders import Orders, Report, ShardOrder, offsets
+from penstock.lane.timing import Heard, Told, is_due
 from penstock.log.base import Offsets
+
+#: of an epoch whose lanes are told nothing of time
+NOTHING = Told()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class Ledger:
     positions: Offsets = field(default_factory=dict)
     reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
     snapshots: Mapping[int, dict[int, Any]] = field(default_factory=dict)
+    #: greatest watermarks, of sources whose strategy is a function; wall-clock times of the last records
+    marks: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    arrived: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    #: (sources, partition index) → time that no record has brought, but the wall clock
+    ahead: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: EpochRecord, lanes: int) -> Ledger:
@@ -45,7 +54,15 @@ class Ledger:
             record.positions,
             {(topic, partition): time for topic, partition, time in record.clocks.reached},
             {int(level): {int(s): shot for s, shot in shots.items()} for level, shots in record.snapshots.items()},
+            offsets(record.clocks.marks),
+            offsets(record.clocks.arrived),
+            offsets(record.clocks.ahead),
         )
+
+    @property
+    def heard(self) -> Heard:
+        """What is known of time."""
+        return Heard(self.reached, self.marks, self.arrived, self.ahead)
 
     def orders(
         self,
@@ -55,6 +72,7 @@ class Ledger:
         partitions: Mapping[str, int],
         global_ends: Offsets,
         now: int = 0,
+        told: Told = NOTHING,
         restore_limit: int = 0,
     ) -> Orders:
         """Return what the lanes are told of the next epoch, or of a restore."""
@@ -71,6 +89,8 @@ class Ledger:
             partitions=dict(partitions),
             snapshots={level: dict(shots) for level, shots in self.snapshots.items()},
             global_ends=_rows(global_ends),
+            marks=_rows(self.marks),
+            told=told,
             now=now,
             restore_limit=restore_limit,
         )
@@ -81,16 +101,24 @@ class Ledger:
         reports: Iterable[Report],
         positions: Offsets,
         changelogs: Mapping[str, list[int]],
+        now: int = 0,
+        told: Told = NOTHING,
     ) -> Ledger:
-        """Return the ledger of the next barrier. ``positions`` and ``changelogs``: where input and changelogs stand then."""
+        """Return the ledger of the next barrier. ``positions`` and ``changelogs``: where input and changelogs stand then.
+
+        ``now`` and ``told``: the wall clock of the epoch, and what its lanes were told of time.
+        """
         files: dict[int, list[str]] = {}
-        reached = dict(self.reached)
+        reached, marks, arrived = dict(self.reached), dict(self.marks), dict(self.arrived)
         snapshots = {level: dict(shots) for level, shots in self.snapshots.items()}
         for report in sorted(reports, key=lambda report: (report.level, report.task)):
             for shard, name in report.pending.items():
                 files.setdefault(shard, []).append(name)
             for topic, partition, time in report.reached:
                 reached[topic, partition] = max(reached.get((topic, partition), -1), time)
+                arrived[topic, partition] = now
+            for topic, partition, mark in report.marks:
+                marks[topic, partition] = max(marks.get((topic, partition), -1), mark)
             if report.snapshots:
                 snapshots.setdefault(report.level, {}).update(report.snapshots)
         shards = tuple(
@@ -105,6 +133,9 @@ class Ledger:
             positions=dict(positions),
             reached=reached,
             snapshots=snapshots,
+            marks=marks,
+            arrived=arrived,
+            ahead={**self.ahead, **offsets(told.ahead)},
         )
 
     def record(self, token: str, *, fingerprint: str, topology: str, committed_at: int) -> EpochRecord:
@@ -121,19 +152,32 @@ class Ledger:
             befores=[order.before for order in self.shards],
             pending=[list(order.pending) for order in self.shards],
             incarnation=self.incarnation,
-            clocks=Clocks(reached=_rows(self.reached)),
+            clocks=Clocks(
+                reached=_rows(self.reached),
+                marks=_rows(self.marks),
+                arrived=_rows(self.arrived),
+                ahead=_rows(self.ahead),
+            ),
             snapshots={str(lv): {str(s): shot for s, shot in shots.items()} for lv, shots in self.snapshots.items()},
             fingerprint=fingerprint,
             topology=topology,
             committed_at=committed_at,
         )
 
-    def due(self) -> int | None:
-        """Return when the next wall-clock punctuation or timer is due, in milliseconds, or None."""
+    def is_due(self, told: Told) -> bool:
+        """Whether an epoch without records would give something if its lanes are told this."""
+        return any(is_due(told, shot) for shots in self.snapshots.values() for shot in shots.values())
+
+    def due(self, waking: Mapping[int, Container[int]]) -> int | None:
+        """Return when the next wall-clock punctuation, timer or schedule is due, in milliseconds, or None.
+
+        ``waking``: level → the shards that an epoch without input runs; what another topology has left of others is not due.
+        """
         dues = [
             shot["punctuations"]["wall_clock_time"].get("next")
-            for shots in self.snapshots.values()
-            for shot in shots.values()
+            for level, shots in self.snapshots.items()
+            for shard, shot in shots.items()
+            if shard in waking.get(level, ())
         ]
         return min((due for due in dues if due is not None), default=None)
 
@@ -154,6 +198,7 @@ def merged(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             }
             for kind, these in queues.items()
         },
+        "due": {name: due for shot in shots for name, due in shot.get("due", {}).items()},
         "stores": {name: numbers for shot in shots for name, numbers in shot["stores"].items()},
     }
 

@@ -22,12 +22,16 @@ KEY = b"epoch"
 
 
 class Clocks(msgspec.Struct, frozen=True):
-    """The times that the driver keeps: of source partitions, and of stages by partition index."""
+    """The times that the driver keeps of source partitions."""
 
     #: (topic, partition, greatest timestamp read)
     reached: list[tuple[str, int, int]] = []
-    #: (stage, partition index, greatest timestamp)
-    floors: list[tuple[int, int, int]] = []
+    #: (topic, partition, greatest watermark), of sources whose watermark strategy is a function
+    marks: list[tuple[str, int, int]] = []
+    #: (topic, partition, wall-clock time of the last record)
+    arrived: list[tuple[str, int, int]] = []
+    #: (sources, partition index, time), of times that no record has brought, but the wall clock
+    ahead: list[tuple[str, int, int]] = []
 
 
 class EpochRecord(msgspec.Struct, frozen=True, kw_only=True):

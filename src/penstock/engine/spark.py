@@ -16,6 +16,7 @@ import json
 import os
 import pickle
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ ENVELOPE = (
 )
 RAW = "shard int, place int, offset bigint, key binary, value binary, timestamp bigint, headers string"
 TOLD = f"{RAW}, reached bigint"
+MARKED = f"{TOLD}, mark bigint"
 
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
@@ -159,15 +161,20 @@ class SparkLanes:
         data = pickle.dumps((_import_paths(), cloudpickle.dumps(stage)))  # type: ignore[no-untyped-call]
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
+        self._thread: threading.Thread | None = None
         options = {
             "kafka.max.poll.records": "10000",
             "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
+            # a cluster that is away is waited for by the loop, which says so and can be stopped
+            "kafka.request.timeout.ms": "15000",
+            "kafka.default.api.timeout.ms": "20000",
             **connection.spark_options(),  # what the user says wins over these, but not over what follows
             "kafka.isolation.level": "read_committed",
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "fetchOffset.retryIntervalMs": "10",
-            "kafkaConsumer.pollTimeoutMs": "120000",
+            "fetchOffset.numRetries": "1",
+            "kafkaConsumer.pollTimeoutMs": "60000",
         }
         # executors keep the consumers of a group, and want their settings to be always the same
         digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]
@@ -187,6 +194,7 @@ class SparkLanes:
     def run(self, orders: Orders, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
         with _telling_why():
+            self._join_group()
             return self._plan(orders, list(ranges)).toArrow()
 
     def restore(self, orders: Orders) -> pa.Table:
@@ -196,6 +204,17 @@ class SparkLanes:
             return frame.mapInArrow(
                 _restoring(self._broadcast, self._identity, encode_orders(orders)), ENVELOPE
             ).toArrow()
+
+    def cancel(self) -> None:
+        """Let an epoch that runs in another thread fail now."""
+        self._session.sparkContext.cancelJobGroup(self._identity)
+
+    def _join_group(self) -> None:
+        """Mark the jobs of this thread as ours, so that they can be cancelled and others are not."""
+        if self._thread is not threading.current_thread():
+            self._thread = threading.current_thread()
+            said = f"penstock {self._stage.application_id}"
+            self._session.sparkContext.setJobGroup(self._identity, said, interruptOnCancel=True)
 
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
@@ -218,7 +237,8 @@ class SparkLanes:
         first = self._stage.plan.steps[0]
         frame = self._read(ranges, orders.topics) if ranges else self._nothing()
         if ranges and first.timed and first.exchange and self._stage.shards > 1:
-            frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), TOLD)
+            schema = MARKED if self._stage.asks_for_marks else TOLD
+            frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), schema)
         for step in self._stage.plan.steps:
             if step.exchange:
                 frame = self._lanes_of(frame)

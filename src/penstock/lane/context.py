@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import StoreError, nearest
+from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward, ObservedTime
+from penstock.processor.punctuation import Cancellable
 from penstock.processor.timers import Stoppable
-from penstock.record import Origin
+from penstock.record import Headers, Origin, Record
+from penstock.schedule import Schedule
+from penstock.topology.node import ProcessorNode
+from penstock.watermark import LatePolicy
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
@@ -63,11 +68,61 @@ class NodeContext:
     def observed_time(self, shared: str | None = None) -> ObservedTime:
         """Make this operator's clock, or share one by name."""
         name = self.node if shared is None else shared
-        return self._task.clocks.setdefault(name, ObservedTime(self._task))
+        self._task.clock_names[self.node] = name
+        return self._task.clock_named(name)
+
+    def clock_of(self, node: str) -> ObservedTime:
+        """Return the clock of another node of the task; this operator's own where that node has none."""
+        found = self._task.topology.nodes.get(node)
+        timed = isinstance(found, ProcessorNode) and found.operator.timed and self._task.runs(node)
+        return self._task.clock_named(node) if timed else self.observed_time()
 
     def drop(self, reason: str) -> None:
         """Count the record at hand as dropped by this node."""
         self._task.drop_at(self.node, reason)
+
+    def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
+        """Ask the processing policy about a record that this node failed at after its turn."""
+        self._task.judge(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
+
+    def calls(self, spec: CallSpec) -> Calls:
+        """Return what makes this node's calls."""
+        return self._task.calls(self.node, spec)
+
+    def on_barrier(self, f: Callable[[], None]) -> None:
+        """Call ``f`` at the end of every epoch."""
+        self._task.barrier_calls.append(f)
+
+    def drop_late(self, reason: str, start: int, end: int, now: int) -> None:
+        """Count the record at hand as too late for a window; what else becomes of it, its source says."""
+        self._task.drop_late(self.node, reason, start, end, now)
+
+    def refuses_late(self) -> bool:
+        """Whether the source of the record at hand grants no grace."""
+        source = self._task.source_of(self._task.origin.topic)
+        return source is not None and source.late is LatePolicy.drop
+
+    @property
+    def late_policies(self) -> frozenset[LatePolicy]:
+        """The policies that sources of the topology have, besides the default."""
+        return self._task.late_policies
+
+    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
+        """Call ``f(now)`` when the clock of this operator was told of time that no record of the shard has brought."""
+        self._task.time_calls.setdefault(self.node, []).append((f, due))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether time had passed the timestamp of the record at hand; False where no record is.
+
+        The clock is kept only for nodes that ask. Of its own partition it knows by the record itself, whoever asked before.
+        """
+        origin = self._task.origin
+        if origin.topic is None:
+            return False
+        clock = self.observed_time()
+        clock.advance(max(origin.timestamp, origin.reached))
+        return origin.timestamp < clock.now
 
     def on_init(self, f: Callable[[], None]) -> None:
         """Call ``f`` once all nodes are open."""
@@ -80,6 +135,10 @@ class NodeContext:
     def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
         """Call ``f(timestamp)`` regularly."""
         return self._task.schedule(self.node, every, punctuation, f, start)
+
+    def schedule_at(self, schedule: Schedule, f: Callable[[int], None]) -> Cancellable:
+        """Call ``f(due time)`` at the times of a schedule, by the wall clock."""
+        return self._task.schedule_at(self.node, schedule, f)
 
     def request_commit(self) -> None:
         """Ask for a barrier soon."""

@@ -5,6 +5,7 @@ Two shapes come in. *Raw* rows are what Kafka's source gives, with the shard tha
     shard int32, place int32 (number of the topic × 65536 + partition), offset int64, key, value binary, timestamp int64 (ms),
     headers string (JSON of [{key, value in base64}], null: none)
     and, where the times were told by the reading tasks, reached int64 (−2: the lane must judge the row)
+    and, where watermark strategies are functions, mark int64
 
 *Envelope* rows are records that an earlier step re-keyed. Both become runs: the records of one shard and one source that follow each other
 in the order of a lane, (reached, topic, partition, offset, sub).
@@ -12,7 +13,7 @@ in the order of a lane, (reached, topic, partition, offset, sub).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise, repeat
 from operator import itemgetter
@@ -39,6 +40,7 @@ RAW_SCHEMA = pa.schema(
     ]
 )
 TOLD_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
+MARKED_SCHEMA = TOLD_SCHEMA.append(pa.field("mark", pa.int64()))
 #: partitions of a topic that a place has room for
 PARTITIONS = 1 << 16
 UNKNOWN, JUDGE = -1, -2
@@ -101,10 +103,13 @@ class Rows(NamedTuple):
     offset: Any
     timestamp: Any
     reached: Any
+    #: the watermark that was reached, where strategies are functions
+    mark: Any = None
 
     def where(self, mask: Any) -> Rows:
         """Return the rows of a mask."""
-        return Rows(self.table.filter(pa.array(mask)), *(column[mask] for column in self[1:]))
+        columns = (None if column is None else column[mask] for column in self[1:])
+        return Rows(self.table.filter(pa.array(mask)), *columns)
 
     def raws(self, topics: Sequence[str]) -> Iterator[Raw]:
         """Return the rows one by one."""
@@ -122,7 +127,8 @@ def numbered(table: pa.Table) -> Rows:
     )
     told = "reached" in table.column_names
     reached = numbers(table["reached"]).copy() if told else np.full(len(shard), UNKNOWN, dtype=np.int64)
-    return Rows(table, shard, place // PARTITIONS, place % PARTITIONS, offset, timestamp, reached)
+    mark = numbers(table["mark"]).copy() if "mark" in table.column_names else None
+    return Rows(table, shard, place // PARTITIONS, place % PARTITIONS, offset, timestamp, reached, mark)
 
 
 def reach(rows: Rows, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[Rows, Times]:
@@ -130,32 +136,41 @@ def reach(rows: Rows, topics: Sequence[str], before: Times, by_shard: bool) -> t
 
     ``by_shard``: the times are those that the rows of the shard reached; else (one reader has all rows) those of the partition.
     """
-    if not len(rows.table):
+    reached, after = _greatest_so_far(rows, rows.timestamp, topics, before, by_shard)
+    return rows._replace(reached=reached), after
+
+
+def reach_marks(rows: Rows, topics: Sequence[str], before: Times) -> tuple[Rows, Times]:
+    """Tell the watermark that each row reached, of rows that one reader has, and how far the topics got."""
+    if rows.mark is None:
         return rows, {}
+    reached, after = _greatest_so_far(rows, rows.mark, topics, before, by_shard=False)
+    return rows._replace(mark=reached), after
+
+
+def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[Any, Times]:
+    if not len(rows.table):
+        return times, {}
     shard = rows.shard if by_shard else np.zeros_like(rows.shard)
     order = np.lexsort((rows.offset, rows.partition, rows.topic, shard))
     topic, partition, shard = rows.topic[order], rows.partition[order], shard[order]
-    times = rows.timestamp[order]
     edges = starts_of(shard, topic, partition)
     groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     places = [(topics[topic[at]], int(partition[at])) for at in edges[:-1]]
     least = np.array([before.get(place, -1) for place in places], dtype=np.int64)
-    sorted_reached = running_max(groups, np.maximum(times, least[groups]))
+    sorted_reached = running_max(groups, np.maximum(times[order], least[groups]))
     after: Times = {}
     for place, end in zip(places, edges[1:], strict=True):
         after[place] = max(after.get(place, -1), int(sorted_reached[end - 1]))
     reached = np.empty_like(sorted_reached)
     reached[order] = sorted_reached
-    return rows._replace(reached=reached), after
+    return reached, after
 
 
-def raw_batches(
-    rows: Rows, topics: Sequence[str], source_of: dict[str, str], carried: Callable[[str, int], int] | None
-) -> Iterator[Batch]:
+def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None) -> Iterator[Batch]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
-    ``carried(source, partition)``: the time that the source's stage had seen of the partition before the epoch; None where no
-    clock needs a floor.
+    ``floors``: the watermark that the partition of each row had reached; None where no clock needs it.
     """
     if not len(rows.table):
         return
@@ -171,19 +186,15 @@ def raw_batches(
     )
     keys, values = table["key"].to_pylist(), table["value"].to_pylist()
     headers, reached_list = raw_headers(table["headers"]), reached.tolist()
+    floor_list = None if floors is None else reached_list if floors is rows.reached else floors[order].tolist()
     for begin, end in pairwise(starts_of(shard, source)):
         node = known[int(source[begin])]
         part = slice(begin, end)
-        floors: Iterable[int] = repeat(-1)
-        if carried is not None:
-            least = {p: carried(node, p) for p in set(partitions[part])}
-            floors = [max(r, least[p]) for r, p in zip(reached_list[part], partitions[part], strict=True)]
+        least: Iterable[int] = repeat(-1) if floor_list is None else floor_list[part]
         places = (topic_names[part], partitions[part], offsets[part])
         data = (timestamps[part], keys[part], values[part], headers[part])
         origins = list(
-            map(
-                _new_origin, zip(*places, *data, partitions[part], floors, reached_list[part], repeat(()), strict=False)
-            )
+            map(_new_origin, zip(*places, *data, partitions[part], least, reached_list[part], repeat(()), strict=False))
         )
         yield Batch(int(shard[begin]), node, keys[part], values[part], timestamps[part], headers[part], origins)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError, TopologyError, nearest
+from penstock.lane.async_calls import CallPool
 from penstock.lane.failure import decide
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
+from penstock.lane.timing import Heard, Place, Timing, Told, is_due
 from penstock.plan.plan import make_plan
 from penstock.processor.punctuation import PunctuationType
 from penstock.record import NO_ORIGIN, Headers, Origin
@@ -73,17 +76,22 @@ class Lanes:
         plan = make_plan(topology)
         self.levels = plan.level_of
         self._one_shard = plan.one_shard
+        self._staying = plan.staying
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
-        self._stage_of = {name: sub.id for sub in topology.subtopologies() for name in sub.nodes}
         self._by_shard = {
             name for step in plan.steps if step.level == 0 and step.exchange and not step.timed for name in step.sources
         }
         self._reached: dict[tuple[str, int], int] = {}
         self._reached_in_shard: dict[tuple[str, int, int], int] = {}
-        self._floors: dict[tuple[int, int], int] = {}
-        self._new_floors: dict[tuple[int, int], int] = {}
+        self._clock = clock
+        self._timing = Timing(topology, idle_ms=config["idle_ms"], shards=shards)
+        self._nodes_of_level = {step.level: frozenset(step.nodes) for step in plan.steps}
+        self._marks: dict[Place, int] = {}
+        self._new: set[Place] = set()
+        self._heard = Heard()
+        self._told_ahead: dict[tuple[str, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
         shared: dict[str, Any] = {
             "application_id": application_id,
@@ -92,8 +100,17 @@ class Lanes:
             "partitions": self.partitions_of,
         }
         self.globals = GlobalTables(topology, state("global"), shared, clock)
+        self._calls = CallPool()
         self.tasks = [
-            Task(topology, shard, state(shard), global_stores=self.globals.stores, views=self.view, **shared)
+            Task(
+                topology,
+                shard,
+                state(shard),
+                global_stores=self.globals.stores,
+                views=self.view,
+                calls=partial(self._calls.caller, lane_of(shard, lanes)),
+                **shared,
+            )
             for shard in range(shards)
         ]
         self.view_of: Callable[[str], Any] = lambda name: self.tasks[0].stores[name]
@@ -164,12 +181,16 @@ class Lanes:
         if timestamp < 0:
             self.drop_at(source, "negative_timestamp")
             return None
-        origin = raw.origin or self._origin(source, raw, timestamp)
-        shard = self.route(source, raw.key, max(origin.partition_index, 0))
+        origin = raw.origin or self._origin(source, raw, key, value, timestamp)
+        if source in self._staying and source not in self._one_shard:
+            shard = raw.partition
+        else:
+            shard = self.route(source, raw.key, max(origin.partition_index, 0))
         return Decoded(source, shard, key, value, timestamp, raw.headers, origin)
 
-    def _origin(self, source: str, raw: Raw, timestamp: int) -> Origin:
+    def _origin(self, source: str, raw: Raw, key: Any, value: Any, timestamp: int) -> Origin:
         place = (raw.topic, raw.partition)
+        self._new.add(place)
         before = self._reached.get(place, -1)
         reached = max(before, timestamp)
         if (
@@ -180,11 +201,11 @@ class Lanes:
             self._reached_in_shard[in_shard] = reached
         else:
             self._reached[place] = reached
-        floor = -1
-        if self.shards > 1:
-            stage = (self._stage_of[source], raw.partition)
-            floor = max(reached, self._floors.get(stage, -1))
-            self._new_floors[stage] = max(self._new_floors.get(stage, -1), floor)
+        floor = reached if self.shards > 1 else -1
+        strategy = self.sources[source].watermark
+        if strategy is not None and not strategy.moves_with_timestamps:
+            mark = self._readers[source].watermark(key, value, timestamp, raw)
+            floor = self._marks[place] = max(self._marks.get(place, -1), -1 if mark is None else mark)
         return Origin(
             raw.topic,
             raw.partition,
@@ -225,10 +246,38 @@ class Lanes:
         for task in self.tasks:
             task.punctuate(PunctuationType.WALL_CLOCK_TIME)
 
-    def flush(self) -> None:
-        """Let every cached store forward what changed."""
+    # time
+
+    def told(self, waiting: Container[Place] = ()) -> Told:
+        """Return what the tasks are told of time in an epoch that begins now; ``waiting``: partitions that it reads."""
+        topics = {topic: source for topic, _ in self._heard.reached if (source := self.source_of(topic)) is not None}
+        told = self._timing.told(self._heard, topics, waiting, self._clock.now_ms())
+        self._told_ahead = {(group, index): time for group, index, time in told.ahead}
+        return told
+
+    def is_due(self, told: Told) -> bool:
+        """Whether an epoch without records would give something."""
+        return any(is_due(told, task.times()) for task in self.tasks)
+
+    def meet(self, told: Told) -> None:
+        """Let the tasks know of source partitions that they have seen nothing of, before the records of an epoch."""
         for task in self.tasks:
-            task.flush()
+            task.meet(told)
+
+    def tell(self, told: Told, level: int | None = None) -> None:
+        """Tell the tasks of time, and let them give out what is due: the nodes of a level, or all."""
+        nodes = None if level is None else self._nodes_of_level.get(level, frozenset())
+        for task in self.tasks:
+            task.tell(told, nodes)
+
+    def flush(self) -> None:
+        """Let every cached store forward what changed, and all calls be answered."""
+        try:
+            for task in self.tasks:
+                task.flush()
+        except BaseException:
+            self._calls.give_up()
+            raise
 
     def take_rows(self) -> list[Row]:
         """Return the rows that left the tasks since the last call, lane by lane."""
@@ -243,7 +292,9 @@ class Lanes:
         for (topic, partition, _), time in self._reached_in_shard.items():
             self._reached[topic, partition] = max(self._reached.get((topic, partition), -1), time)
         self._reached_in_shard = {}
-        self._floors.update(self._new_floors)
+        arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
+        self._new.clear()
+        self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})
         for task in self.tasks:
             sealed = task.seal()
             for name, writes in sealed.items():
@@ -262,7 +313,8 @@ class Lanes:
         return total
 
     def close(self) -> None:
-        """Close the user's processors."""
+        """Close the user's processors; end the calls."""
+        self._calls.close()
         for task in [*self.tasks, *self.globals.tasks]:
             task.close()
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 
+from penstock.lane.timing import Told
 from penstock.log.base import Offsets
 from penstock.plan.plan import Plan, Step
 from penstock.topology.node import SourceNode
+from penstock.watermark import LatePolicy
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,17 @@ class Stage:
         return {name: node for name, node in self.plan.topology.nodes.items() if isinstance(node, SourceNode)}
 
     @cached_property
-    def stage_of(self) -> dict[str, int]:
-        """The sub-topology of every source: sources of one share their clocks."""
-        return {
-            name: sub.id for sub in self.plan.topology.subtopologies() for name in sub.nodes if name in self.sources
-        }
-
-    @cached_property
     def keeps_raw(self) -> bool:
         """Whether a dead letter may need the bytes of a source record."""
         policies = ("on_deserialization_error", "on_processing_error", "on_production_error")
-        return any(self.config[policy] not in ("fail", "skip") for policy in policies)
+        late = any(node.late is LatePolicy.dead_letter for node in self.sources.values())
+        return late or any(self.config[policy] not in ("fail", "skip") for policy in policies)
+
+    @cached_property
+    def asks_for_marks(self) -> bool:
+        """Whether the watermark of some source is a function's answer."""
+        strategies = [node.watermark for node in self.sources.values() if node.watermark is not None]
+        return any(strategy.function is not None for strategy in strategies)
 
     def step(self, level: int) -> Step:
         """Return the step of a level."""
@@ -92,6 +94,10 @@ class Orders(msgspec.Struct, frozen=True):
     snapshots: dict[int, dict[int, Any]]
     #: where the topics of global tables end, for this epoch
     global_ends: list[tuple[str, int, int]]
+    #: greatest watermark of each (topic, partition), of sources whose strategy is a function
+    marks: list[tuple[str, int, int]] = []
+    #: how far the sources have come, for clocks in shards that hear of it by no record
+    told: Told = Told()
     #: the wall clock of the epoch, in milliseconds, as the driver read it: one for all lanes, whatever their machines say
     now: int = 0
     #: most changelog rows of a shard that one restore job reads; 0: no limit
@@ -110,6 +116,7 @@ class Report(msgspec.Struct):
     pending: dict[int, str] = {}
     snapshots: dict[int, Any] = {}
     reached: list[tuple[str, int, int]] = []
+    marks: list[tuple[str, int, int]] = []
     dropped: list[tuple[str, str, int]] = []
     commit_requested: bool = False
     #: changelog offsets that a restore has still to read

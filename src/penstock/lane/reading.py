@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from penstock.clock import Clock
-from penstock.errors import DeserializationError
+from penstock.errors import DeserializationError, TimestampError
 from penstock.lane.failure import decide
 from penstock.lane.inbox import JUDGE, Batch, Rows, Times
 from penstock.lane.source import Raw, SourceReader
@@ -28,6 +28,10 @@ class Sources:
         self._config = config
         self.readers = {name: SourceReader(node, clock) for name, node in nodes.items()}
         self.extracting = {name for name, node in nodes.items() if node.timestamp is not None}
+        strategies = {name: node.watermark for name, node in nodes.items() if node.watermark is not None}
+        #: sources whose watermark is so far behind the timestamp, and those whose watermark is a function's answer
+        self.lags = {name: s.lag for name, s in strategies.items() if s.function is None and s.lag}
+        self.asking = {name for name, s in strategies.items() if s.function is not None}
 
     def extract_times(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], before: Times) -> Rows:
         """Put the extracted timestamps in the place of Kafka's, in the order of the rows; a row to be judged is marked."""
@@ -44,7 +48,7 @@ class Sources:
             place = (raw.topic, raw.partition)
             try:
                 time = self.readers[source_of[raw.topic]].read(raw, latest.get(place, -1))[2]
-            except DeserializationError:
+            except (DeserializationError, TimestampError):
                 time = -1
             if time < 0:
                 reached[i] = JUDGE
@@ -52,6 +56,41 @@ class Sources:
                 times[i] = time
                 latest[place] = max(latest.get(place, -1), time)
         return rows._replace(timestamp=times, reached=reached)
+
+    def ask_marks(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str]) -> Rows:
+        """Ask the strategies that are functions for the watermarks of their rows; −1: none. A row to be judged is marked."""
+        if not self.asking:
+            return rows
+        asked = np.isin(rows.topic, [n for n, topic in enumerate(topics) if source_of[topic] in self.asking])
+        marks, reached = np.full(len(asked), -1, dtype=np.int64), rows.reached.copy()
+        times = rows.timestamp.tolist()
+        for i, raw in enumerate(rows.raws(topics)):
+            if not asked[i] or reached[i] == JUDGE:
+                continue
+            reader = self.readers[source_of[raw.topic]]
+            try:
+                mark = reader.watermark(*reader.decode(raw), times[i], raw)
+                marks[i] = -1 if mark is None else mark
+            except (DeserializationError, TimestampError):
+                reached[i] = JUDGE
+        return rows._replace(mark=marks, reached=reached)
+
+    def floors(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], several: bool) -> Any:
+        """Return the watermark that the partition of each row had reached; None where no clock needs to know.
+
+        ``several``: there are several shards, so that no clock sees every record itself.
+        """
+        names = [source_of[topic] for topic in topics]
+        if not self.asking and not self.lags:
+            return rows.reached if several else None
+        floors = rows.reached.copy() if several else np.full(len(rows.reached), -1, dtype=np.int64)
+        for number, name in enumerate(names):
+            mine = rows.topic == number
+            if name in self.lags:
+                floors[mine] = np.maximum(rows.reached[mine] - self.lags[name], 0)
+            elif name in self.asking:
+                floors[mine] = rows.mark[mine]
+        return floors
 
     def records(self, batch: Batch, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
@@ -67,10 +106,12 @@ class Sources:
         for raw in rows.raws(topics):
             source = source_of[raw.topic]
             try:
-                time = self.readers[source].read(raw, -1)[2]
+                key, value, time = self.readers[source].read(raw, -1)
             except DeserializationError as error:
                 self.refuse(source, raw, error, task)
             else:
+                if time >= 0 and source in self.asking:
+                    self.readers[source].watermark(key, value, time, raw)  # raises what it raised before
                 task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
 
     def _one_by_one(self, batch: Batch, task: Task) -> Iterable[Record]:

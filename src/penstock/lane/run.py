@@ -3,7 +3,7 @@
     take in      own records apart from rows for later steps and rows already final, which pass
     order        by time, topic, partition, offset, and the position among siblings
     decode       by column
-    run          wall-clock punctuators that are due, the records, the caches
+    run          wall-clock punctuators that are due, the records, the caches, what time makes due
     seal         pending writes to a file of the shard, changelog rows to the driver
     report       snapshots, drops, times reached
 
@@ -12,7 +12,8 @@ An exception does not leave the task as one: it goes to the driver as a FAILURE 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,9 @@ from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.reading import Sources
 from penstock.lane.sink import Row
 from penstock.lane.task import Task
+from penstock.lane.timing import is_due
 from penstock.lane.worker import Worker
+from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.punctuation import PunctuationType
 from penstock.record import Origin
 from penstock.state import pending
@@ -56,24 +59,35 @@ def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Bat
     """Run one step in one task; a failure is a row, too."""
     try:
         yield from StepRun(worker, orders, level, task).run(batches)
+    except GeneratorExit:
+        worker.calls.give_up()
+        raise
     except Exception as error:
+        worker.calls.give_up()
         yield batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
 
 
 def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Fill in, where the records are read, the timestamp of each and the time that its partition had reached."""
     sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
-    before = offsets(orders.reached)
+    before, marks = offsets(orders.reached), offsets(orders.marks)
     for batch in batches:
         rows = inbox.numbered(pa.Table.from_batches([batch]))
         rows = sources.extract_times(rows, orders.topics, orders.source_of, before)
+        rows = sources.ask_marks(rows, orders.topics, orders.source_of)
         judged = rows.reached == JUDGE
         times = np.where(judged, -1, rows.timestamp)
         rows, after = inbox.reach(rows._replace(timestamp=times), orders.topics, before, by_shard=False)
         before.update(after)
+        rows, after = inbox.reach_marks(rows, orders.topics, marks)
+        marks.update(after)
         told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
-        yield pa.RecordBatch.from_arrays([*kept, *told], schema=inbox.TOLD_SCHEMA)
+        schema = inbox.TOLD_SCHEMA
+        if rows.mark is not None:
+            told.append(pa.array(rows.mark))
+            schema = inbox.MARKED_SCHEMA
+        yield pa.RecordBatch.from_arrays([*kept, *told], schema=schema)
 
 
 def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.RecordBatch]:
@@ -122,15 +136,19 @@ class StepRun:
         else:
             work = yield from self._rekeyed(incoming)
         self._spent("order")
-        if self._step.scheduling:
-            for shard in self._own_shards():
-                self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
+        for shard in self._waking_shards():
+            self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
         for batch in work:
             task = self._task(batch.shard)
             task.process_all(batch.source, self._sources.records(batch, task))
+        for shard in self._due_shards():
+            self._task(shard)
         self._spent("operators")
         for shard, task in sorted(self._tasks.items()):
             task.flush()
+            if self._step.exchange:
+                task.tell(self._orders.told)
+                task.flush()
             yield from self._outgoing(shard, task)
         yield self._note()
 
@@ -144,20 +162,27 @@ class StepRun:
         told = "reached" in table.column_names
         if not told:
             rows = self._sources.extract_times(rows, orders.topics, orders.source_of, offsets(orders.reached))
+            rows = self._sources.ask_marks(rows, orders.topics, orders.source_of)
         judged = rows.reached == JUDGE
         if judged.any():
             bad, rows = rows.where(judged), rows.where(~judged)
             self._sources.judge(bad, orders.topics, orders.source_of, self._task(self._first_shard()))
         if told:
-            after = _greatest(rows, orders.topics)
+            after, marks = _greatest(rows, rows.reached, orders.topics), {}
+            if rows.mark is not None:
+                marks = _greatest(rows, rows.mark, orders.topics)
         else:
             rows, after = inbox.reach(rows, orders.topics, offsets(orders.reached), by_shard=self._step.exchange)
+            rows, marks = inbox.reach_marks(rows, orders.topics, offsets(orders.marks))
         self._report.reached = [(topic, partition, time) for (topic, partition), time in after.items()]
+        self._report.marks = [(topic, partition, mark) for (topic, partition), mark in marks.items() if mark >= 0]
         if not self._step.exchange:  # no state: one task runs them all
             rows = rows._replace(shard=np.zeros_like(rows.shard))
-        floors = stage.shards > 1 and any(step.timed for step in stage.plan.steps)
+        floors = None
+        if any(step.timed for step in stage.plan.steps):
+            floors = self._sources.floors(rows, orders.topics, orders.source_of, stage.shards > 1)
         work = []
-        for batch in inbox.raw_batches(rows, orders.topics, orders.source_of, self._carried() if floors else None):
+        for batch in inbox.raw_batches(rows, orders.topics, orders.source_of, floors):
             if batch.source in self._step.sources:
                 work.append(batch)
             else:
@@ -197,20 +222,21 @@ class StepRun:
         headers = [pack_headers(h) for h in batch.headers]
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
 
-    def _carried(self) -> Callable[[str, int], int]:
-        """Return how far the clocks of a source's stage had come, by partition, before the epoch."""
-        stage_of = self._stage.stage_of
-        floors: dict[tuple[int, int], int] = {}
-        for topic, partition, time in self._orders.reached:
-            if topic in self._orders.source_of:
-                place = (stage_of[self._orders.source_of[topic]], partition)
-                floors[place] = max(floors.get(place, -1), time)
-        return lambda source, partition: floors.get((stage_of[source], partition), -1)
-
     # ---- running
 
     def _own_shards(self) -> list[int]:
         return [s for s in range(self._stage.shards) if lane_of(s, self._stage.lanes) == self._number]
+
+    def _waking_shards(self) -> list[int]:
+        """Return the shards that may have work of the wall clock."""
+        if self._step.scheduling:
+            return self._own_shards()
+        return [shard for shard in self._own_shards() if shard == FIRST_SHARD] if self._step.scheduled else []
+
+    def _due_shards(self) -> list[int]:
+        """Return the shards that have something to give once they are told of time, with or without a record."""
+        shots = self._orders.snapshots.get(self._level, {}) if self._step.exchange else {}
+        return [shard for shard in self._own_shards() if shard in shots and is_due(self._orders.told, shots[shard])]
 
     def _first_shard(self) -> int:
         return self._number if self._step.exchange and self._number < self._stage.shards else 0
@@ -240,6 +266,8 @@ class StepRun:
             global_stores=self._globals,
             views=lambda name: self._worker.view(name, orders),
             partitions=self._partitions,
+            for_one_epoch=True,
+            calls=partial(self._worker.calls.caller, 0),  # a worker runs one lane at a time, any of them
         )
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:
@@ -247,6 +275,7 @@ class StepRun:
         for level, shots in orders.snapshots.items():  # a store that steps share is as far as any of them brought it
             if level != self._level and shard in shots:
                 task.resume_stores(shots[shard]["stores"])
+        task.meet(orders.told)
         return task
 
     def _partitions(self, topic: str) -> int:
@@ -287,6 +316,11 @@ class StepRun:
             0 if name in plan.one_shard else shard_of(row.key, shards, max(row.origin.partition_index, 0))
             for name, (_, row) in zip(names, records, strict=True)
         ]
+        if plan.staying:
+            goes = [
+                shard if name not in plan.staying or name in plan.one_shard else self._home(row)
+                for shard, name, (_, row) in zip(goes, names, records, strict=True)
+            ]
         number = self._topic_number
         places = [
             pack_place(row.origin, (*row.origin.sub, index), number.get(row.origin.topic or "", 0), raw)
@@ -295,6 +329,13 @@ class StepRun:
         columns: list[Any] = [names, goes, [r.key for _, r in records], [r.value for _, r in records]]
         times, headers = [r.timestamp for _, r in records], [pack_headers(r.headers) for _, r in records]
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, times, headers, places])
+
+    def _home(self, row: Row) -> int:
+        """Return the shard that a row stays in: that of its task, or where all shards run in one, of its source record."""
+        if self._step.exchange:
+            assert row.partition is not None
+            return row.partition
+        return shard_of(row.origin.key, self._stage.shards, max(row.origin.partition_index, 0))
 
     def _sinks(self, rows: list[Row]) -> pa.RecordBatch:
         topics, partitions, keys, values, times, headers, _, origins = zip(*rows, strict=True)
@@ -348,12 +389,12 @@ class StepRun:
         self._since = now
 
 
-def _greatest(rows: Rows, topics: Sequence[str]) -> inbox.Times:
+def _greatest(rows: Rows, column: Any, topics: Sequence[str]) -> inbox.Times:
     """Return how far each partition got, of rows whose times were told."""
     times: inbox.Times = {}
     for topic, partition in np.unique(np.stack([rows.topic, rows.partition]), axis=1).T.tolist():
         mine = (rows.topic == topic) & (rows.partition == partition)
-        times[topics[topic], partition] = int(rows.reached[mine].max())
+        times[topics[topic], partition] = int(column[mine].max())
     return times
 
 

@@ -17,7 +17,7 @@ from penstock.topology.node import SinkNode
 class Row(NamedTuple):
     """A record that leaves a task: for a topic (``internal`` False) or for another stage.
 
-    ``partition`` None: the producer's default, murmur2 of the key.
+    ``partition`` None: the producer's default, murmur2 of the key. Of a sink that ``stays`` it is the shard.
     """
 
     topic: str
@@ -47,7 +47,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
     topic, extractor, internal = sink.topic, sink.extractor, sink.internal
     partitioner = None if sink.partitioner is None else partitioner_call(sink.partitioner)
     with_origin = extractor is not None and takes(extractor, 3)
-    by_window = partition_key(sink)
+    by_window = None if sink.stays else partition_key(sink)
+    home = task.shard if sink.stays else None
     emit = task.outputs.append
 
     def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -71,7 +72,7 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
                 for partition in chosen:
                     emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
                 return
-        inner_partition: int | None = None
+        inner_partition: int | None = home
         if by_window is not None and key is not None:
             inner_partition = partition_for(by_window(key), partitions(target))
         emit(Row(target, inner_partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))

@@ -63,6 +63,20 @@ class SourceReader:
         key, value = self.decode(raw)
         return key, value, self._timestamp(key, value, raw, partition_time)
 
+    def watermark(self, key: Any, value: Any, timestamp: int, raw: Raw) -> int | None:
+        """Return the watermark of a record, for sources that have a strategy."""
+        strategy = self.source.watermark
+        assert strategy is not None
+        try:
+            return strategy.of(key, value, timestamp)
+        except Exception as error:
+            raise TimestampError(
+                f"the watermark strategy failed: {type(error).__name__}: {error}",
+                node=self.source.name,
+                origin=raw.coordinates(),
+                function=describe_function(strategy.function),
+            ) from error
+
     def decode(self, raw: Raw) -> tuple[Any, Any]:
         """Return key and value; raise ``DeserializationError`` with all that a reader needs."""
         key = self._decode("key", self.source.key, raw.key, raw)

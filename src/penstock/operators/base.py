@@ -12,11 +12,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from penstock.processor.context import NodeHost
+from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
+from penstock.schedule import Schedule
 from penstock.state.partition_times import PartitionTimes
+from penstock.watermark import LatePolicy
+
+if TYPE_CHECKING:
+    from penstock.operators.async_map import Calls, CallSpec
 
 #: hands a record to the next node(s): (key, value, timestamp, headers)
 Forward: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -53,10 +59,39 @@ class ObservedTime(PartitionTimes):
         return self.now
 
 
+class MarkedTime(ObservedTime):
+    """A clock in a topology some of whose sources have a watermark strategy: of their records it takes the watermark.
+
+    ``Origin.floor`` carries it: the greatest watermark that the record's partition had reached.
+    """
+
+    __slots__ = ("_marked",)
+
+    def __init__(self, task: HasMarks) -> None:
+        super().__init__(task)
+        self._marked = task.marked
+
+    def advance(self, timestamp: int) -> int:
+        """Take in the watermark of the record at hand; return the time now."""
+        origin = self._task.origin
+        if self._marked(origin.topic):
+            self.see(origin.partition_index, origin.floor)
+            return self.now
+        return super().advance(timestamp)
+
+
 class HasOrigin(Protocol):
     """Anything that knows the record at hand."""
 
     origin: Origin
+
+
+class HasMarks(HasOrigin, Protocol):
+    """A task that knows which topics have a watermark strategy."""
+
+    def marked(self, topic: str | None) -> bool:
+        """Whether the source of a topic has a strategy that is not the default."""
+        ...
 
 
 class OperatorContext(NodeHost, Protocol):
@@ -74,8 +109,48 @@ class OperatorContext(NodeHost, Protocol):
         """Make this operator's clock; with ``shared``, the one clock of that name (the two sides of a join)."""
         ...
 
+    def schedule_at(self, schedule: Schedule, f: Callable[[int], None]) -> Cancellable:
+        """Call ``f(due time)`` at the times of a schedule, by the wall clock."""
+        ...
+
+    def clock_of(self, node: str) -> ObservedTime:
+        """Return the clock of another node of the task; this operator's own where that node has none."""
+        ...
+
     def drop(self, reason: str) -> None:
         """Count the record at hand as dropped by this node, under a reason (``null_key``, ``late_window`` …)."""
+        ...
+
+    def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
+        """Ask the processing policy about a record that this node failed at after its turn; raises if it says fail."""
+        ...
+
+    def calls(self, spec: CallSpec) -> Calls:
+        """Return what makes this node's calls; all shards of a lane share it, and with it the bound."""
+        ...
+
+    def on_barrier(self, f: Callable[[], None]) -> None:
+        """Call ``f`` at the end of every epoch, once the caches have forwarded."""
+        ...
+
+    def drop_late(self, reason: str, start: int, end: int, now: int) -> None:
+        """Count the record at hand as too late for the window ``start`` to ``end``; its source says what else becomes of it."""
+        ...
+
+    def refuses_late(self) -> bool:
+        """Whether the source of the record at hand grants no grace (``LatePolicy.drop``)."""
+        ...
+
+    @property
+    def late_policies(self) -> frozenset[LatePolicy]:
+        """The policies that sources of the topology have, besides the default."""
+        ...
+
+    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
+        """Call ``f(now)`` when the clock of this operator was told of time that no record of the shard has brought.
+
+        ``due`` says the least time of this clock at which ``f`` has something to give, or None.
+        """
         ...
 
     def on_init(self, f: Callable[[], None]) -> None:
@@ -96,6 +171,25 @@ class Operator(ABC):
     timed: ClassVar[bool] = False
     #: True where it runs code that may schedule or keep something: it must be in a lane even without a store
     scheduling: ClassVar[bool] = False
+    #: True where records wait for calls, so many of them at a time in a lane: not more tasks than lanes may run
+    waits: ClassVar[bool] = False
+
+    @property
+    def shared_clock(self) -> str | None:
+        """The name of the clock that the node shares with another one, if it does."""
+        return None
+
+    @property
+    def span(self) -> int:
+        """How long the windows of this node are: so much older than its window's end a result may be."""
+        return 0
+
+    def delay(self, span: int) -> int:
+        """Return how far behind time the results are that this node gives out because time has come.
+
+        ``span``: the length of the windows that its records are of.
+        """
+        return 0
 
     @abstractmethod
     def open(self, context: OperatorContext, forward: Forward) -> Forward:

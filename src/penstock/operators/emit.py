@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, TypeAlias
 
-from penstock.operators.base import Forward
+from penstock.operators.base import Forward, OperatorContext
 from penstock.record import Change, Headers, Windowed
 
-#: emits what closed: (last position that is closed now, headers of the record that moved time)
-Close: TypeAlias = Callable[[int, Headers], None]
 #: reads the windows at the positions from .. to, both inclusive, in the order of emission: (window, result, timestamp)
 Scan: TypeAlias = Callable[[int, int], Iterable[tuple[Windowed, Any, int]]]
 
@@ -26,23 +24,54 @@ class EmitStrategy(Enum):
     on_window_close = "on_window_close"
 
 
-def closing(store: Any, scan: Scan, forward: Forward, *, step: int = 1) -> Close:
-    """Return ``close``, which forwards every window that has closed since its last call, each once, with no old value.
+class Closing:
+    """Gives out the windows of a node as they close, each once, with no old value.
 
-    A window's position is its start (its end for sessions). Positions are multiples of ``step``: moving on by less
-    than one step cannot close anything, and the store is not asked. The last position is the store's ``emitted``, so
-    that it lives as long as the windows do and a restart emits none twice.
-
-    Call it before the record's own update: the update can move the store's time, and windows that are past the store's
-    retention by then could no longer be read. (A window that takes the record is not closed, so the order is not seen.)
+    A window's position is its start (its end for sessions); it closes when time is ``wait`` past its position. Positions are
+    multiples of ``step``: moving on by less than one step cannot close anything, and the store is not asked. How far it got is the
+    store's ``emitted``, so that it lives as long as the windows do and a restart emits none twice.
     """
 
-    def close(last: int, headers: Headers) -> None:
-        emitted: int = store.emitted
-        if last // step <= emitted // step:
-            return
-        for window, result, timestamp in scan(emitted + 1, last):
-            forward(window, Change(result, None), timestamp, headers)
-        store.emitted = last
+    __slots__ = ("_context", "_forward", "_scan", "_step", "_store", "_wait")
 
-    return close
+    def __init__(
+        self, context: OperatorContext, store: Any, scan: Scan, forward: Forward, *, wait: int, step: int = 1
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._scan = scan
+        self._forward = forward
+        self._wait = wait
+        self._step = step
+        context.on_time(self._on_time, self.due)
+
+    def close(self, now: int, headers: Headers) -> int:
+        """Forward what has closed since the last call; return the last position that is closed, and final.
+
+        Call it before the record's own update: the update can move the store's time, and windows that are past the store's
+        retention by then could no longer be read. (A window that takes the record is not closed, so the order is not seen.)
+        """
+        last = now - self._wait
+        emitted: int = self._store.emitted
+        if last // self._step <= emitted // self._step:
+            return emitted
+        rows = self._scan(emitted + 1, last)
+        context, forward = self._context, self._forward
+        at_hand = context.origin
+        # what comes out is older than the record that moved time: clocks behind this node go by the result's own time
+        context.origin = at_hand._replace(floor=-1)
+        try:
+            for window, result, timestamp in rows:
+                forward(window, Change(result, None), timestamp, headers)
+        finally:
+            context.origin = at_hand
+        self._store.emitted = last
+        return last
+
+    def due(self) -> int | None:
+        """Return when the next window closes."""
+        earliest = self._store.earliest()
+        return None if earliest is None else earliest + self._wait
+
+    def _on_time(self, now: int) -> None:
+        self.close(now, ())

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.emit import Close, EmitStrategy, closing
+from penstock.operators.emit import Closing, EmitStrategy
 from penstock.operators.folds import add_counts, count_one, zero
 from penstock.record import Headers, Windowed
+from penstock.watermark import LatePolicy
 from penstock.windows import SessionWindows
 
 
@@ -44,20 +45,24 @@ class SessionWindowAggregate(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         store, drop, advance = context.store(self.store), context.drop, context.observed_time().advance
+        drop_late = context.drop_late
+        refuses_late = context.refuses_late if LatePolicy.drop in context.late_policies else None
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
         gap, grace = self.windows.gap, self.windows.grace
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
         counting = initializer is zero and aggregator is count_one and merger is add_counts
-        close = self._closing(store, forward)
-        emit = None if close else table_emitter(store, forward, self.send_old)
+        on_close = self.emit is EmitStrategy.on_window_close
+        close = self._closing(context, store, forward).close if on_close else None
+        emit = None if on_close else table_emitter(store, forward, self.send_old)
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop("null_key")
                 return
-            closed = advance(timestamp) - grace - gap
-            if close is not None:
-                close(closed - 1, headers)
+            now = advance(timestamp)
+            closed = now - gap if refuses_late is not None and refuses_late() else now - grace - gap
+            if close is not None:  # a session that was given out takes nothing more, even if time has gone back since
+                closed = max(closed, close(now, headers) + 1)
             start = end = timestamp
             aggregate = 0 if counting else initializer()
             found = list(find_sessions(key, timestamp - gap, timestamp + gap))
@@ -66,7 +71,7 @@ class SessionWindowAggregate(Operator):
                 start = min(start, other_start)
                 end = max(end, other_end)
             if end < closed:
-                drop("late_session")
+                drop_late("late_session", start, end, now)
                 return
             if start != end or end != timestamp:  # else the only session found is this very instant, and is overwritten
                 for session, other in found:
@@ -81,12 +86,14 @@ class SessionWindowAggregate(Operator):
 
         return on_record
 
-    def _closing(self, store: Any, forward: Forward) -> Close | None:
-        if self.emit is EmitStrategy.on_window_update:
-            return None
+    def delay(self, span: int) -> int:
+        """On close: a session is given out when no record can belong to it any more."""
+        return self.windows.gap + self.windows.grace if self.emit is EmitStrategy.on_window_close else 0
+
+    def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
         find_sessions_ended = store.find_sessions_ended
 
         def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
             return [(session, value, session.end) for session, value in list(find_sessions_ended(first, last))]
 
-        return closing(store, scan, forward)
+        return Closing(context, store, scan, forward, wait=self.windows.gap + self.windows.grace + 1)

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.emit import Close, EmitStrategy, closing
+from penstock.operators.emit import Closing, EmitStrategy
 from penstock.operators.folds import count_one, zero
 from penstock.record import Headers, Windowed
+from penstock.watermark import LatePolicy
 from penstock.windows import SlidingWindows
 
 #: takes the record into a window: (key, value, timestamp, headers, start, aggregate so far, its timestamp, closed)
@@ -55,7 +56,10 @@ class SlidingWindowAggregate(Operator):
         """Bind to one shard; return ``on_record``."""
         store, drop = context.store(self.store), context.drop
         advance, difference, grace = context.observed_time().advance, self.windows.difference, self.windows.grace
-        close = self._closing(store, forward)
+        on_close = self.emit is EmitStrategy.on_window_close
+        close = self._closing(context, store, forward).close if on_close else None
+        drop_late = context.drop_late
+        refuses_late = context.refuses_late if LatePolicy.drop in context.late_policies else None
         update, copy = self._writers(context, store, forward)
         usual = _usual(store, self.initializer, update, copy, difference)
         early = _early(store, self.initializer, update, copy)
@@ -64,11 +68,12 @@ class SlidingWindowAggregate(Operator):
             if key is None or value is None:
                 drop("null_key" if key is None else "null_value")
                 return
-            closed = advance(timestamp) - grace
-            if close is not None:
-                close(closed - difference - 1, headers)
+            now = advance(timestamp)
+            closed = now if refuses_late is not None and refuses_late() else now - grace
+            if close is not None:  # a window that was given out takes nothing more, even if time has gone back since
+                closed = max(closed, close(now, headers) + difference + 1)
             if timestamp + difference < closed:
-                drop("late_window")
+                drop_late("late_window", timestamp, timestamp + difference, now)
             elif timestamp < difference:
                 early(key, value, timestamp, headers, closed)
             else:
@@ -76,20 +81,30 @@ class SlidingWindowAggregate(Operator):
 
         return on_record
 
-    def _closing(self, store: Any, forward: Forward) -> Close | None:
-        if self.emit is EmitStrategy.on_window_update:
-            return None
+    @property
+    def span(self) -> int:
+        """The length of a window."""
+        return self.windows.difference
+
+    def delay(self, span: int) -> int:
+        """On close: a window is given out when its end and the grace have passed."""
+        on_close = self.emit is EmitStrategy.on_window_close
+        return self.windows.difference + self.windows.grace if on_close else 0
+
+    def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
         difference, read_all = self.windows.difference, store.read_all
 
         def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
             rows = list(read_all(first, last))
             return [(Windowed(key, start, start + difference), value, at) for key, start, value, at in rows]
 
-        return closing(store, scan, forward)
+        wait = difference + self.windows.grace + 1
+        return Closing(context, store, scan, forward, wait=wait)
 
     def _writers(self, context: OperatorContext, store: Any, forward: Forward) -> tuple[Update, Copy]:
         """Return how a window takes the record, and how it is made from a neighbour."""
-        write, drop, aggregator, difference = store.write, context.drop, self.aggregator, self.windows.difference
+        write, aggregator, difference = store.write, self.aggregator, self.windows.difference
+        drop_late, grace = context.drop_late, self.windows.grace
         counting = self.initializer is zero and aggregator is count_one
         on_update = self.emit is EmitStrategy.on_window_update
         emit = table_emitter(store, forward, self.send_old) if on_update else None
@@ -98,7 +113,7 @@ class SlidingWindowAggregate(Operator):
             key: Any, value: Any, timestamp: int, headers: Headers, start: int, old: Any, stored: int, closed: int
         ) -> None:
             if start + difference < closed:
-                drop("late_window")
+                drop_late("late_window", start, start + difference, closed + grace)
                 return
             new = old + 1 if counting else aggregator(key, value, old)
             latest = timestamp if old is None or stored < timestamp else stored

@@ -111,7 +111,11 @@ class StreamStreamJoin(Operator):
         return on_record
 
     def _open_outer(self, context: OperatorContext, forward: Forward) -> Forward:
-        fetch, drop, advance = context.store(self.store_other).fetch_list, context.drop, self._clock(context)
+        fetch, drop, advance = (
+            context.store(self.store_other).fetch_list,
+            context.drop,
+            context.observed_time(shared=self.clock).advance,
+        )
         join = keyed_joiner(self.joiner, self.with_key, reverse=not self.left_side)
         before, after = self._reach()
         left_side, outer = self.left_side, self.outer
@@ -126,8 +130,9 @@ class StreamStreamJoin(Operator):
                 else:
                     drop("null_key" if key is None else "null_value")
                 return
-            if timestamp >= now or context.origin.floor >= now:
-                emit_closed(now, timestamp, headers)
+            floor = context.origin.floor
+            if timestamp >= now or floor >= now:
+                emit_closed(now, timestamp, headers, floor >= 0)
             since, until = timestamp - before, timestamp + after
             if until < 0:
                 until = 0
@@ -145,26 +150,37 @@ class StreamStreamJoin(Operator):
 
         return on_record
 
-    def _clock(self, context: OperatorContext) -> Callable[[int], int]:
-        return context.observed_time(shared=self.clock).advance
+    @property
+    def shared_clock(self) -> str | None:
+        """Both sides share one."""
+        return self.clock
 
-    def _closer(self, context: OperatorContext, parked: Any, forward: Forward) -> Callable[[int, int, Headers], None]:
-        """Return ``emit_closed(now, timestamp, headers)``: forward the waiting rows whose window is closed."""
+    def delay(self, span: int) -> int:
+        """A row without a match waits until its window and the grace are over."""
+        windows = self.windows
+        return max(windows.before, windows.after, 0) + windows.grace if self.shared_store is not None else 0
+
+    def _closer(
+        self, context: OperatorContext, parked: Any, forward: Forward
+    ) -> Callable[[int, int, Headers, bool], None]:
+        """Return ``emit_closed(now, timestamp, headers, at_once)``: forward the waiting rows whose window is closed."""
         windows = self.windows
         grace = windows.grace
         wait, left_wait, right_wait = self._reach()[1] + grace, windows.after + grace, windows.before + grace
         join = keyed_joiner(self.joiner, self.with_key)
 
-        def emit_closed(now: int, timestamp: int, headers: Headers) -> None:
+        def emit_closed(now: int, timestamp: int, headers: Headers, at_once: bool) -> None:
             if parked is None:
                 return
-            if context.origin.floor >= 0:
+            if at_once:
                 closed = parked.take_at_once(now, left_wait, right_wait, timestamp)
             elif parked.least + wait < now:
                 closed = parked.take_as_kafka(now, left_wait, right_wait, timestamp)
             else:
                 return
-            taken = 0
+            taken, at_hand = 0, context.origin
+            if closed and at_hand.floor >= 0:  # clocks behind this node go by the rows' own times: they are old
+                context.origin = at_hand._replace(floor=-1)
             try:
                 for key, time, left, value in closed:
                     taken += 1
@@ -173,7 +189,11 @@ class StreamStreamJoin(Operator):
                 for row in closed[taken:]:  # the row at hand is for the policy to judge, the others still wait
                     parked.park(row.key, row.timestamp, row.left, row.value)
                 raise
+            finally:
+                context.origin = at_hand
 
+        if parked is not None:
+            context.on_time(lambda now: emit_closed(now, now, (), True), lambda: parked.earliest(left_wait, right_wait))
         return emit_closed
 
     @property

@@ -91,30 +91,41 @@ class StreamTableJoin(Operator):
         buffer, clock = context.store(self.buffer), context.observed_time()
         put, release, advance = buffer.put, buffer.release, clock.advance
 
-        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            # only buffered records move the clock
-            if key is None or value is None or clock.now - grace > timestamp:
-                join(key, value, timestamp, headers)
-                return
-            put(key, value, timestamp, headers)
+        def join_released(until: int) -> None:
             origin, taken = context.origin, 0
-            released = release(advance(timestamp) - grace)
+            released = release(until)
             try:
                 for came_from, *record in released:
                     taken += 1
                     context.origin = came_from
                     join(*record)
             except Exception:
-                for came_from, *record in released[
-                    taken:
-                ]:  # the one at hand is for the policy to judge, the others still wait
+                # the one at hand is for the policy to judge, the others still wait
+                for came_from, *record in released[taken:]:
                     context.origin = came_from
                     put(*record)
                 raise
             finally:
                 context.origin = origin
 
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            # only buffered records move the clock
+            if key is None or value is None or clock.now - grace > timestamp:
+                join(key, value, timestamp, headers)
+                return
+            put(key, value, timestamp, headers)
+            join_released(advance(timestamp) - grace)
+
+        def due() -> int | None:
+            earliest: int | None = buffer.earliest()
+            return None if earliest is None else earliest + grace
+
+        context.on_time(lambda now: join_released(now - grace), due)
         return on_record
+
+    def delay(self, span: int) -> int:
+        """A record waits for late rows of the table."""
+        return self.grace or 0
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

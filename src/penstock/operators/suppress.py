@@ -23,7 +23,8 @@ class Suppress(Operator):
     """Hold back updates.
 
     ``wait``: milliseconds a row waits; in final mode the grace of the window (sessions: grace + gap).
-    ``window_end_time``: a row's time is the end of its window instead of its timestamp. ``final``: tombstones are not
+    ``window_end_time``: a row's time is the end of its window instead of its timestamp. ``windowed``: the node whose windows
+    these are; with several source partitions their clock decides, which sees every record. ``final``: tombstones are not
     emitted, as nothing was emitted before them. Old values are always forwarded as they came, whether or not a node
     downstream asked (as in Kafka Streams).
     """
@@ -39,16 +40,18 @@ class Suppress(Operator):
     window_end_time: bool = False
     send_old: bool = False
     parent: TableView | None = None
+    windowed: str | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        buffer, advance = context.store(self.store), context.observed_time().advance
-        put, evict_until, evict_oldest = buffer.put, buffer.evict_until, buffer.evict_oldest
+        buffer, clock = context.store(self.store), context.observed_time()
+        put, evict_until, evict_oldest, advance = buffer.put, buffer.evict_until, buffer.evict_oldest, clock.advance
         wait, window_end_time, keep_tombstones = self.wait, self.window_end_time, not self.final
         limited = self.max_records is not None or self.max_bytes is not None
         max_records = NO_LIMIT if self.max_records is None else self.max_records
         max_bytes = NO_LIMIT if self.max_bytes is None else self.max_bytes
-        shut_down = self.when_full == "shut_down"
+        shut_down, final, drop_late = self.when_full == "shut_down", self.final, context.drop_late
+        windows = context.clock_of(self.windowed) if self.windowed is not None else clock
 
         def emit(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, origin: Origin) -> None:
             if new is None and not keep_tombstones:
@@ -62,6 +65,12 @@ class Suppress(Operator):
 
         def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
             now = advance(timestamp)
+            if windows.now < now:  # a window is not closed before the node that fills it says so
+                now = windows.now
+            # its result was given out; windows whose end belongs to them may still change at that very time, as in Kafka
+            if final and key.end < buffer.evicted and change.new is not None and not buffer.holds(key):
+                drop_late("late_window", key.start, key.end, buffer.evicted + wait)
+                return
             put(key.end if window_end_time else timestamp, key, change.new, change.old, timestamp, headers)
             evict_until(now - wait, emit)
             if limited and (buffer.records > max_records or buffer.size_bytes > max_bytes):
@@ -70,7 +79,19 @@ class Suppress(Operator):
                 while buffer.records > max_records or buffer.size_bytes > max_bytes:
                     evict_oldest(emit)
 
+        def on_time(now: int) -> None:
+            evict_until(min(now, windows.now) - wait, emit)
+
+        def due() -> int | None:
+            first: int | None = buffer.min_timestamp
+            return None if first is None else first + wait
+
+        context.on_time(on_time, due)
         return on_record
+
+    def delay(self, span: int) -> int:
+        """An update leaves when it has waited; where the end of its window counts, it may be older by the window."""
+        return self.wait + (span if self.window_end_time else 0)
 
     def _full(self, buffer: Any, context: OperatorContext) -> BufferFullError:
         return BufferFullError(

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.emit import Close, EmitStrategy, closing
+from penstock.operators.base import Emit, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.emit import Closing, EmitStrategy
 from penstock.operators.folds import count_one, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
+from penstock.watermark import LatePolicy
 from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows, Windows
 
 __all__ = ["SessionWindowAggregate", "SlidingWindowAggregate", "WindowAggregate"]
@@ -42,19 +43,19 @@ class WindowAggregate(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         windows = self.windows
-        if type(windows) is TimeWindows and windows.advance == windows.size:
+        plain = self._emits_updates and LatePolicy.drop not in context.late_policies
+        if plain and type(windows) is TimeWindows and windows.advance == windows.size:
             return self._open_tumbling(context, forward, windows)
         return self._open_hopping(context, forward)
 
     def _open_tumbling(self, context: OperatorContext, forward: Forward, windows: TimeWindows) -> Forward:
         """The hot path: one window a record, no function called for a count."""
         store = context.store(self.store)
-        read, write, drop = store.read, store.write, context.drop
+        read, write, drop, drop_late = store.read, store.write, context.drop, context.drop_late
         advance, size, grace = context.observed_time().advance, windows.size, windows.grace
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
-        close = self._closing(store, forward)
-        emit = None if close else table_emitter(store, forward, self.send_old)
+        emit: Emit | None = table_emitter(store, forward, self.send_old)
         if store.cached:  # it forwards by itself: make no key for nothing
             emit = None
 
@@ -63,11 +64,9 @@ class WindowAggregate(Operator):
                 drop("null_key")
                 return
             closed = advance(timestamp) - grace
-            if close is not None:
-                close(closed - size, headers)
             start = timestamp - timestamp % size
             if start + size <= closed:
-                drop("late_window")
+                drop_late("late_window", start, start + size, closed + grace)
                 return
             found = read(key, start)
             latest = timestamp
@@ -85,27 +84,29 @@ class WindowAggregate(Operator):
         return on_record
 
     def _open_hopping(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Several windows a record, or one without an end."""
+        """Several windows a record, or one without an end; results on close; sources that grant no grace."""
         store = context.store(self.store)
-        read, write, drop = store.read, store.write, context.drop
+        read, write, drop, drop_late = store.read, store.write, context.drop, context.drop_late
         advance, starts_for = context.observed_time().advance, checked_starts(self.windows)
         size, grace = self.windows.size, self.windows.grace
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
-        close = self._closing(store, forward)
-        emit = None if close else table_emitter(store, forward, self.send_old)
+        refuses_late = context.refuses_late if LatePolicy.drop in context.late_policies else None
+        close = None if self._emits_updates else self._closing(context, store, forward).close
+        emit = table_emitter(store, forward, self.send_old) if close is None else None
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop("null_key")
                 return
-            closed = advance(timestamp) - grace
-            if close is not None:
-                close(closed - size, headers)
+            now = advance(timestamp)
+            closed = now if refuses_late is not None and refuses_late() else now - grace
+            if close is not None:  # a window that was given out takes nothing more, even if time has gone back since
+                closed = max(closed, close(now, headers) + size)
             for start in starts_for(timestamp):
                 end = min(start + size, FOREVER)
                 if end <= closed:
-                    drop("late_window")
+                    drop_late("late_window", start, end, now)
                     continue
                 found = read(key, start)
                 if found is None:
@@ -120,17 +121,29 @@ class WindowAggregate(Operator):
 
         return on_record
 
-    def _closing(self, store: Any, forward: Forward) -> Close | None:
+    @property
+    def _emits_updates(self) -> bool:
+        return self.emit is EmitStrategy.on_window_update or not isinstance(self.windows, TimeWindows)
+
+    @property
+    def span(self) -> int:
+        """The size of a window."""
+        return self.windows.size
+
+    def delay(self, span: int) -> int:
+        """On close: a window is given out when its end and the grace have passed."""
+        return 0 if self._emits_updates else self.windows.size + self.windows.grace
+
+    def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
         windows = self.windows
-        if self.emit is EmitStrategy.on_window_update or not isinstance(windows, TimeWindows):
-            return None
+        assert isinstance(windows, TimeWindows)
         size, read_all = windows.size, store.read_all
 
         def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
             rows = list(read_all(first, last))
             return [(Windowed(key, start, start + size), value, timestamp) for key, start, value, timestamp in rows]
 
-        return closing(store, scan, forward, step=windows.advance)
+        return Closing(context, store, scan, forward, wait=size + windows.grace, step=windows.advance)
 
 
 def checked_starts(windows: Windows) -> Callable[[int], Iterable[int]]:

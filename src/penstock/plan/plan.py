@@ -39,6 +39,10 @@ class Step:
     timed: bool = False
     #: nodes that may schedule work of their own: every shard runs in every epoch
     scheduling: bool = False
+    #: a scheduled source, which has its work in the first shard: that one runs in every epoch
+    scheduled: bool = False
+    #: nodes that wait for calls: not more tasks than there are lanes
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class Plan:
     level_of: dict[str, int] = field(default_factory=dict)
     #: sources whose records all go to shard 0, because a shared store is behind them
     one_shard: frozenset[str] = frozenset()
+    #: internal sources whose records stay in the shard that they are in
+    staying: frozenset[str] = frozenset()
 
     def source_of(self, internal_topic: str) -> str:
         """Return the source node that reads a repartition topic."""
@@ -101,6 +107,8 @@ class Plan:
     def _topics(self, source: str) -> tuple[str, ...]:
         node = self.topology.nodes[source]
         assert isinstance(node, SourceNode)
+        if node.schedule is not None:
+            return (f"schedule {node.schedule.schedule}",)
         return node.topics or (f"pattern {node.pattern.pattern}",) if node.pattern else node.topics
 
 
@@ -126,7 +134,7 @@ def cut_steps(plan: Plan) -> Plan:
 
 
 def mark_time(plan: Plan) -> Plan:
-    """Note which steps need to know how far time has come, and which may have work without a record."""
+    """Note which steps need to know how far time has come, which may have work without a record, and which wait for calls."""
     steps = []
     for step in plan.steps:
         operators = [
@@ -139,7 +147,9 @@ def mark_time(plan: Plan) -> Plan:
             or any(spec.kind in KEEPS_TIME or spec.ttl is not None for spec in specs)
             or any(isinstance(node, SourceNode) and _asks_for_time(node) for node in asks)
         )
-        steps.append(replace(step, timed=timed, scheduling=any(operator.scheduling for operator in operators)))
+        scheduling, waits = (any(getattr(o, flag) for o in operators) for flag in ("scheduling", "waits"))
+        scheduled = any(isinstance(node, SourceNode) and node.schedule is not None for node in asks)
+        steps.append(replace(step, timed=timed, scheduling=scheduling, scheduled=scheduled, waits=waits))
     if any(step.timed for step in steps):  # what a later clock needs to know is told where the records are read
         steps[0] = replace(steps[0], timed=True)
     return replace(plan, steps=tuple(steps))
@@ -151,7 +161,7 @@ def _asks_for_time(source: SourceNode) -> bool:
 
 def skip_first_exchange(plan: Plan) -> Plan:
     """Run the first step where the records are read if it keeps nothing."""
-    if not plan.steps or plan.steps[0].stores or plan.steps[0].scheduling:
+    if not plan.steps or plan.steps[0].stores or plan.steps[0].scheduling or plan.steps[0].scheduled:
         return plan
     return replace(plan, steps=(replace(plan.steps[0], exchange=False), *plan.steps[1:]))
 
@@ -183,8 +193,28 @@ def gather_shared(plan: Plan) -> Plan:
     return replace(plan, one_shard=one_shard)
 
 
+def keep_shards(plan: Plan) -> Plan:
+    """Note which records stay in their shard on the way to the next step. What was gathered in one shard goes where its key belongs."""
+    nodes = plan.topology.nodes
+    gathered = _reachable(plan.topology, tuple(plan.one_shard))
+    staying = frozenset(
+        plan.source_of(str(node.topic))
+        for name, node in nodes.items()
+        if isinstance(node, SinkNode) and node.stays and name not in gathered
+    )
+    return replace(plan, staying=staying)
+
+
 #: the passes in order; each takes a plan and returns a plan
-PASSES: tuple[Pass, ...] = (level_sources, cut_steps, mark_time, skip_first_exchange, share_stores, gather_shared)
+PASSES: tuple[Pass, ...] = (
+    level_sources,
+    cut_steps,
+    mark_time,
+    skip_first_exchange,
+    share_stores,
+    gather_shared,
+    keep_shards,
+)
 
 
 def make_plan(topology: Topology) -> Plan:

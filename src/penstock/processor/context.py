@@ -50,6 +50,11 @@ class NodeHost(AlarmHost, Protocol):
         """Ask for a barrier soon."""
         ...
 
+    @property
+    def is_late(self) -> bool:
+        """Whether time had passed the timestamp of the record at hand."""
+        ...
+
 
 class ProcessingContext:
     """What every context of user code has: all but ``forward``."""
@@ -99,9 +104,11 @@ class ProcessingContext:
 
     @property
     def is_late(self) -> bool:
-        """Whether stream time had already passed the timestamp of the record at hand; False in punctuations."""
-        origin = self._host.origin
-        return origin.topic is not None and origin.timestamp < max(self._host.stream_time, origin.floor)
+        """Whether event time had passed the timestamp of the record at hand when it was taken; False in punctuations.
+
+        Event time is that of the slowest source partition that is not idle, by the watermark strategies of the sources.
+        """
+        return self._host.is_late
 
     def store(self, name: str) -> Any:
         """Return a store that is connected to this node, or a global one (read only)."""

@@ -13,7 +13,7 @@ Invariant: the base map is touched by ``apply`` alone, so an aborted epoch has n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -144,6 +144,12 @@ class Store(ABC):
         answer says whether anything was. While it runs, ``context.origin`` is that of the row's last writer.
         """
         return False
+
+    def meet(self, told: Iterable[tuple[int, int]]) -> None:  # noqa: B027 - most stores keep no time
+        """Wait for source partitions (index, time) that have written nothing here: nothing expires before their time."""
+
+    def take(self, told: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most stores keep no time
+        """Go on with the time of source partitions that write nothing here; ``IDLE`` ones are not waited for."""
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the changelog does not tell of the store at a barrier, as plain data (text, numbers, lists)."""

@@ -10,7 +10,7 @@ and for the record's context 8 + 8 + 4 + the characters of topic and header name
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
@@ -70,6 +70,8 @@ class BufferStore(Store):
         self._write_value, self._read_value = value.serialize, value.deserialize
         self._rows: dict[bytes, Held] = {}
         self._order: list[tuple[int, bytes]] = []
+        #: the greatest time up to which rows have left because it had come
+        self.evicted = -1
         #: keys written or evicted since the last seal, with the timestamp of the last record
         self._dirty: dict[bytes, int] = {}
         self._load()
@@ -111,6 +113,8 @@ class BufferStore(Store):
     def evict_until(self, time: int, on_evict: OnEvict) -> None:
         """Let the rows with a time up to this one leave, oldest first."""
         order = self._order
+        if time > self.evicted:
+            self.evicted = time
         while order and order[0][0] <= time:
             self.evict_oldest(on_evict)
 
@@ -136,6 +140,14 @@ class BufferStore(Store):
         """Return the value of a held key before the updates that wait, or None."""
         prior = self._rows[self._write_key(key)].prior
         return None if prior is None else self._read_value(prior)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return how far rows have left because their time had come."""
+        return {"evicted": self.evicted}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> None:
+        """Take in what ``snapshot`` returned."""
+        self.evicted = max(self.evicted, snapshot.get("evicted", -1))
 
     def seal(self) -> Sealed:
         """Hand out the rows that changed; a row that came and went within the epoch is a tombstone, as in Kafka."""

@@ -102,6 +102,13 @@ class JoinBufferStore(Store):
         self._least = until + 1
         return released
 
+    def earliest(self) -> int | None:
+        """Return the timestamp of the oldest record, or an older one; None if none waits."""
+        if self._rows.is_small():
+            first = next(self._rows.scan(_first(self._least), None), None)
+            self._least = MAX_TIME if first is None else unpack_time(first[0], 1)
+        return None if self._least == MAX_TIME else self._least
+
     def count(self) -> int:
         """Return how many records wait."""
         return self._rows.count()

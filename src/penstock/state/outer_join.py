@@ -173,6 +173,15 @@ class OuterJoinStore(Store):
         self._oldest = [oldest, oldest]
         return self._take(closed, at)
 
+    def earliest(self, left_wait: int, right_wait: int) -> int | None:
+        """Return the least time at which a row is closed, or an earlier one; None if none waits."""
+        if self._rows.is_small():
+            first = next(self._rows.scan(pack_time(min(self._oldest)), None), None)
+            oldest = MAX_TIME if first is None else unpack_time(first[0])
+            self._oldest = [max(oldest, side) for side in self._oldest]
+        due = min(self._oldest[False] + right_wait, self._oldest[True] + left_wait) + 1
+        return None if min(self._oldest) == MAX_TIME else due
+
     def _walk(self) -> Iterator[tuple[bytes, bytes]]:
         """Iterate all rows in order, by growing slices of time: whoever stops early does not pay for the rest."""
         start, width = min(self._oldest), 1

@@ -7,13 +7,15 @@ Streams' time: the greatest seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 
 _PAIR = Struct(">iq")
 
 #: the index of what no record caused: punctuation, timers
 NO_PARTITION = -1
+#: stands for the time of an index that is not waited for
+IDLE = -2
 
 
 class PartitionTimes:
@@ -50,9 +52,36 @@ class PartitionTimes:
             self.now = min(times.values())
 
     def see_all(self, times: Iterable[tuple[int, int]]) -> None:
-        """Take in (index, time) pairs."""
+        """Take in (index, time) pairs; negative times say nothing."""
         for index, time in times:
-            self.see(index, time)
+            if time >= 0:
+                self.see(index, time)
+
+    def meet(self, told: Iterable[tuple[int, int]]) -> None:
+        """Count the indexes that are known elsewhere and not here, each from the time it has reached. Time goes back, or stays."""
+        for index, time in told:
+            if time >= 0 and index not in self.times:
+                self.see(index, time)
+
+    def take(self, told: Sequence[tuple[int, int]]) -> None:
+        """Take in what is known elsewhere: a time that an index has reached, −1 if it only counts, or ``IDLE``.
+
+        An idle index does not count until it brings a time again. Where that leaves none, the greatest time stays.
+
+        >>> time = PartitionTimes()
+        >>> time.set([(0, 100), (1, 40)])
+        >>> time.take([(0, -1), (1, IDLE)])
+        >>> time.now
+        100
+        """
+        times = self.times
+        idle = [index for index, time in told if time == IDLE and index in times]
+        if idle and len(idle) == len(times) and all(time < 0 for _, time in told):
+            idle.remove(max(idle, key=times.__getitem__))
+        for index in idle:
+            del times[index]
+        self.see_all(told)
+        self.now = min(times.values(), default=-1)
 
     def set(self, times: Iterable[tuple[int, int]]) -> None:
         """Put these times in the place of those before."""

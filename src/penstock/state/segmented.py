@@ -24,14 +24,14 @@ partition (``partition_times``):
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from penstock.record import Headers
 from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.keys import MAX_TIME, pack_time, unpack_time
 from penstock.state.layer import Entry, Found, Layer, merge
-from penstock.state.partition_times import NO_PARTITION, PartitionTimes, pack_times
+from penstock.state.partition_times import IDLE, NO_PARTITION, PartitionTimes, pack_times
 from penstock.state.positions import Positions
 from penstock.state.segments import EMITTED, OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
@@ -61,9 +61,16 @@ class Segmented:
         self.sequence = 0
         #: position up to which windows were emitted on close
         self.emitted = -1
+        #: whether somebody asks for ``earliest``; no row after ``emitted`` is older than ``_least`` (None: not known)
+        self.watched = False
+        self._least: int | None = None
         #: the greatest time of a row that was ever written
         self.newest = -1
+        #: says the time that the source of the record at hand has come to, where it has a watermark strategy
+        self.limit: Callable[[], int | None] | None = None
         self._time = PartitionTimes()
+        #: partitions that are known by hearsay
+        self._met: set[int] = set()
         #: the greatest time put from each partition index; always the same dict
         self.times = self._time.times
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
@@ -80,8 +87,13 @@ class Segmented:
 
     def observe(self, time: int, index: int) -> bool:
         """Let the store's time of a partition reach ``time``; say whether a row of that time may still be put."""
-        if time > self.times.get(index, -1):
-            self._time.see(index, time)
+        reached = time
+        if self.limit is not None:
+            mark = self.limit()
+            reached = time if mark is None or mark > time else mark
+        if reached > self.times.get(index, -1):
+            self._time.see(index, reached)
+            self._met.discard(index)
             self._reach(self._time.now)
         return time >= self.oldest
 
@@ -94,6 +106,27 @@ class Segmented:
         self.kept = max(0, (time - self._kept_for) // self.interval * self.interval) if self._reads_on else self.oldest
         #: reads see rows from here on
         self.bound = min(self.kept, end + self._slack) if self._reads_on else end + self._slack
+
+    def meet(self, told: Iterable[tuple[int, int]]) -> None:
+        """Wait for source partitions that have written nothing here: what expires goes by the slowest, as clocks do."""
+        for index, time in told:
+            if time >= 0 and index not in self.times:
+                self._time.see(index, time)
+                self._met.add(index)
+                self._reach(self._time.now)
+
+    def take(self, told: Sequence[tuple[int, int]]) -> None:
+        """Go on with the time of partitions that write nothing here, and do not wait for idle ones until they write again."""
+        self._time.take([pair for pair in told if pair[1] == IDLE or pair[0] in self._met])
+        self._met.intersection_update(self.times)
+        self._reach(self._time.now)
+
+    def earliest(self) -> int | None:
+        """Return the time of the first row after ``emitted``, or an older one; None if there is no row."""
+        if self._least is None or self._least <= self.emitted:
+            first = next(self.scan(self.emitted + 1, MAX_TIME, by_time=True, expired=True), None)
+            self._least = MAX_TIME if first is None else self.positions.time(first[1])
+        return None if self._least == MAX_TIME else self._least
 
     # ---- one row
 
@@ -134,6 +167,8 @@ class Segmented:
             else:
                 insort(positions, position)
             entries[position] = entry
+        if self.watched and self._least is not None:
+            self._least = min(self._least, self.positions.time(position))
         if self.spec.time_ordered:
             dirty.index(self.positions.time(position), key, position)
 
@@ -297,17 +332,22 @@ class Segmented:
         """
         times = [[index, time] for index, time in self.times.items()]
         numbers = {"sequence": self.sequence, "emitted": self.emitted, "newest": self.newest, "kept": self.kept}
-        return {"times": times, **numbers}
+        if self.watched and self._least is not None:
+            numbers["least"] = self._least
+        return {"times": times, "met": sorted(self._met), **numbers}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Take in what ``snapshot`` returned, of this store or of another step's: what is further counts."""
         if snapshot["times"]:
             self.times.pop(NO_PARTITION, None)  # a guess, from the rows alone
         self._time.see_all((index, time) for index, time in snapshot["times"])
+        self._met.update(snapshot.get("met", ()))
         self._reach(self._time.now)
         self.sequence = max(self.sequence, snapshot["sequence"])
         self.emitted = max(self.emitted, snapshot["emitted"])
         self.newest = max(self.newest, snapshot["newest"])
+        least = snapshot.get("least")
+        self._least = least if self._least is None or least is None else min(self._least, least)
 
     def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
         """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""

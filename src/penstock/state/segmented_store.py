@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NoReturn
 
@@ -35,6 +35,7 @@ class SegmentedStore(Store):
         self._flushed_to = 0  # number of the last write that has been forwarded
         self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
+        rows.limit = getattr(context, "watermark", None)
 
     # ---- reading
 
@@ -59,6 +60,21 @@ class SegmentedStore(Store):
     def _shape(self, value: Any, timestamp: int) -> Any:
         """Make what the verbs give of a row."""
         return value
+
+    # ---- time
+
+    def meet(self, told: Iterable[tuple[int, int]]) -> None:
+        """Wait for source partitions that have written nothing here."""
+        self._rows.meet(told)
+
+    def take(self, told: Sequence[tuple[int, int]]) -> None:
+        """Go on with the time of source partitions that write nothing here; do not wait for idle ones."""
+        self._rows.take(told)
+
+    def earliest(self) -> int | None:
+        """Return the position of the first row that was not emitted on close, or an older one; None if there is none."""
+        self._rows.watched = True
+        return self._rows.earliest()
 
     # ---- emit on close
 

@@ -107,6 +107,10 @@ class WriteBack:
         raw = self.base.get(key)
         return None if raw is None else self._unpack(raw)
 
+    def is_small(self) -> bool:
+        """Whether little was written since the rows of the base: a scan that stops early then costs little."""
+        return len(self.dirty) + len(self.pending) <= 1000
+
     def scan(
         self, lower: bytes | None, upper: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes, int]]:

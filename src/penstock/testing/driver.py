@@ -19,6 +19,7 @@ from penstock.errors import ConfigError, StoreError, TopologyError, nearest
 from penstock.lane.lanes import Decoded, Lanes
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
+from penstock.lane.timing import Told
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
@@ -98,6 +99,7 @@ class TopologyTestDriver:
         self._read: dict[str, int] = {}
         self._wall_clock_moved = False
         self._records_in = 0
+        self._barriers = 0
         self._emitted = 0  # re-keyed rows of the epoch: a row's position among its siblings
 
     # topics
@@ -143,7 +145,10 @@ class TopologyTestDriver:
     # time and barriers
 
     def advance_wall_clock(self, ms: Any) -> None:
-        """Move wall-clock time forward (milliseconds or timedelta) and run the wall-clock punctuators that are due."""
+        """Move wall-clock time forward (milliseconds or timedelta) and run the wall-clock punctuators that are due.
+
+        Source partitions that are quiet for the idle time are not waited for any more: what that makes due comes out.
+        """
         self._clock.advance(millis(ms, "the advance", least=0))
         if not self.auto_commit:
             self._wall_clock_moved = True
@@ -158,7 +163,7 @@ class TopologyTestDriver:
             self._barrier()
             self._complete_work()
             return
-        while self._waiting or self._wall_clock_moved:
+        while self._waiting or self._wall_clock_moved or self._lanes.is_due(self._lanes.told()):
             self._run_epoch()
 
     # reading state
@@ -237,18 +242,26 @@ class TopologyTestDriver:
 
     def _complete_work(self) -> None:
         self._publish(self._lanes.take_rows())
-        while self._heap:
+        while self._heap or self._lanes.is_due(self._lanes.told()):
+            if not self._heap:  # an epoch without a record, as the engine runs one
+                self._barrier()
+                continue
             queue = self._heap.poll()
             record = queue.poll()
             if queue.head is not None:
                 self._heap.offer(queue)
+            told = self._lanes.told({(record.origin.topic or "", record.origin.partition)})
+            self._lanes.meet(told)
             self._lanes.process(record)
-            self._barrier()
+            self._barrier(told)
 
-    def _barrier(self) -> None:
+    def _barrier(self, told: Told | None = None) -> None:
+        self._lanes.flush()
+        self._lanes.tell(told or self._lanes.told())
         self._lanes.flush()
         self._write_changelogs()
         self._publish(self._lanes.take_rows())
+        self._barriers += 1
 
     def _enqueue(self, raw: Raw) -> None:
         source = self._lanes.source_of(raw.topic)
@@ -272,6 +285,8 @@ class TopologyTestDriver:
 
     def _run_epoch(self) -> None:
         arrived, self._waiting = self._waiting, []
+        told = self._lanes.told({(raw.topic, raw.partition) for raw in arrived})
+        self._lanes.meet(told)
         self._emitted = 0
         if self._wall_clock_moved:
             self._wall_clock_moved = False
@@ -287,8 +302,11 @@ class TopologyTestDriver:
                 self._lanes.process(record)
                 self._pass_on(self._lanes.take_rows(), by_level)
             self._lanes.flush()
+            self._lanes.tell(told, level)
+            self._lanes.flush()
             self._pass_on(self._lanes.take_rows(), by_level)
         self._write_changelogs()
+        self._barriers += 1
 
     def _admit(self, raw: Raw, by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
         source = self._lanes.source_of(raw.topic)
@@ -316,13 +334,13 @@ class TopologyTestDriver:
 
     def _written(self, row: Row) -> Raw:
         topic = self._lanes.full_name(row.topic) if row.internal else row.topic
-        partition = row.partition
+        partition, headers = row.partition, row.headers
+        if not row.internal and self._config["epoch_header"] is not None:
+            headers = (*headers, (self._config["epoch_header"], str(self._barriers + 1).encode()))
         if partition is None:
             partition = 0 if row.key is None else partition_for(row.key, self._lanes.partitions_of(row.topic))
-        self._output.setdefault(topic, []).append(
-            ProducedRecord(row.key, row.value, row.timestamp, row.headers, partition)
-        )
-        raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, row.headers)
+        self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, headers, partition))
+        raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, headers)
         return raw._replace(origin=row.origin) if row.internal else raw
 
     def _write_changelogs(self) -> None:

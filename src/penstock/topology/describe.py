@@ -73,7 +73,8 @@ def _node(topology: ReadableTopology, drawn: _Drawn) -> str:
     after, before = f"\n      --> {_names(drawn.successors)}", f"\n      <-- {_names(drawn.predecessors)}"
     match node:
         case SourceNode():
-            return f"Source: {node.name} (topics: {source_label(node)}){after}"
+            label = f"topics: {source_label(node)}" if node.schedule is None else f"schedule: {node.schedule.schedule}"
+            return f"Source: {node.name} ({label}){after}"
         case ProcessorNode():
             stores = ", ".join(copied_order(grown_order(topology.stores_of(node.name))))
             return f"Processor: {node.name} (stores: [{stores}]){after}{before}"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import TopologyError, describe_function
+from penstock.watermark import LatePolicy, WatermarkStrategy
 
 
 def check_function(function: Any, verb: str, *arguments: str) -> Callable[..., Any]:
@@ -97,3 +98,20 @@ def wants_partition_time(extractor: Callable[..., Any]) -> bool:
         return True
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(positional) >= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def check_watermark(strategy: Any) -> None:
+    """Refuse what is no watermark strategy, and one whose function cannot be called."""
+    if strategy is None:
+        return
+    if not isinstance(strategy, WatermarkStrategy):
+        raise TopologyError(f"watermark= takes a WatermarkStrategy, e.g. .bounded(5_000), but got {strategy!r}")
+    if strategy.function is not None:
+        check_function(strategy.function, "WatermarkStrategy.custom", "key", "value", "timestamp")
+
+
+def check_late(policy: Any) -> None:
+    """Refuse what is no late policy."""
+    if policy is not None and not isinstance(policy, LatePolicy):
+        names = ", ".join(f"LatePolicy.{one.name}" for one in LatePolicy)
+        raise TopologyError(f"late= takes one of {names}, but got {policy!r}")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def to_mermaid(topology: ReadableTopology) -> str:
-    """Return a flowchart: sub-topologies are subgraphs, topics are slanted boxes, stores are cylinders."""
+    """Return a flowchart: sub-topologies are subgraphs, topics are slanted boxes, schedules round ones, stores cylinders."""
     ids: dict[tuple[str, str], str] = {}
 
     def id_of(kind: str, name: str) -> str:
         return ids.setdefault((kind, name), f"{kind}{len(ids)}")
 
-    lines, topics, edges = ["flowchart LR"], {}, []
+    lines, topics, schedules, edges = ["flowchart LR"], {}, {}, []
     for number, group in enumerate(group_nodes(topology)):
         title = f"Sub-topology {number}" if group[0] in topology.nodes else f"Global store {number}"
         lines.append(f'  subgraph sub{number}["{title}"]')
@@ -27,6 +27,10 @@ def to_mermaid(topology: ReadableTopology) -> str:
         for name in group:
             node, node_id = topology.node(name), id_of("node", name)
             lines.append(f'    {node_id}["{_escape(name)}"]')
+            if isinstance(node, SourceNode) and node.schedule is not None:
+                schedules[id_of("schedule", name)] = topics_of(node)[0]
+                edges.append(f"  {id_of('schedule', name)} --> {node_id}")
+                continue
             for topic in topics_of(node):
                 topics[id_of("topic", topic)] = topic
                 ends = (id_of("topic", topic), node_id)
@@ -38,14 +42,15 @@ def to_mermaid(topology: ReadableTopology) -> str:
         lines.extend(f'    {store_id}[("{_escape(store)}")]' for store_id, store in stores.items())
         lines.append("  end")
     lines.extend(f'  {topic_id}[/"{_escape(topic)}"/]' for topic_id, topic in topics.items())
+    lines.extend(f'  {schedule_id}(["{_escape(times)}"])' for schedule_id, times in schedules.items())
     return "\n".join(lines + edges) + "\n"
 
 
 def topics_of(node: SourceNode | ProcessorNode | SinkNode) -> tuple[str, ...]:
-    """Return the labels of the topics that a node reads or writes."""
+    """Return the labels of the topics that a node reads or writes, or of the schedule that it follows."""
     match node:
         case SourceNode(pattern=None):
-            return node.topics
+            return node.topics if node.schedule is None else (str(node.schedule.schedule),)
         case SourceNode():
             return (source_label(node),)
         case SinkNode():
@@ -81,8 +86,10 @@ def _node(topology: ReadableTopology, name: str) -> dict[str, Any]:
     node = topology.node(name)
     data: dict[str, Any] = {"name": name, "parents": list(node.parents), "children": list(topology.children(name))}
     match node:
-        case SourceNode():
+        case SourceNode(schedule=None):
             return {"kind": "source", "topics": list(topics_of(node)), **data}
+        case SourceNode():
+            return {"kind": "source", "topics": [], "schedule": topics_of(node)[0], **data}
         case SinkNode():
             return {"kind": "sink", "topics": list(topics_of(node)), **data}
         case ProcessorNode():

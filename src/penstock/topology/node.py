@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.operators.base import Forward, Operator
+from penstock.operators.scheduled import Scheduled
 from penstock.serde import Serde
+from penstock.watermark import LatePolicy, WatermarkStrategy
 
 #: (record: Origin, value, partition_time) -> timestamp in milliseconds; negative: the record is dropped and counted
 TimestampExtractor: TypeAlias = Callable[..., int]
@@ -20,7 +22,10 @@ Wrapper: TypeAlias = Callable[[str, Forward], Forward]
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Reads topics. ``internal``: a repartition topic, named without the application's prefix."""
+    """Reads topics, or (``schedule``) has none: a function of the user's makes its records, at the times of a schedule.
+
+    ``internal``: a repartition topic, named without the application's prefix.
+    """
 
     name: str
     topics: tuple[str, ...]
@@ -29,14 +34,21 @@ class SourceNode:
     pattern: re.Pattern[str] | None = None
     timestamp: TimestampExtractor | None = None
     offset_reset: str | None = None
-    watermark: Any = None
-    late: Any = None
+    watermark: WatermarkStrategy | None = None
+    late: LatePolicy | None = None
     internal: bool = False
+    schedule: Scheduled | None = None
 
     @property
     def parents(self) -> tuple[str, ...]:
         """A source has none."""
         return ()
+
+    def reads(self, topic: str | None) -> bool:
+        """Whether a topic of this name is one of the source's."""
+        return topic is not None and (
+            topic in self.topics or (self.pattern is not None and self.pattern.fullmatch(topic) is not None)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,8 @@ class SinkNode:
     internal: bool = False
     #: a KTable groupBy: the value is a Change and the partition follows the key
     changes: bool = False
+    #: the answers of asynchronous calls: its rows go to another step, but stay in their shard
+    stays: bool = False
 
 
 Node: TypeAlias = SourceNode | ProcessorNode | SinkNode

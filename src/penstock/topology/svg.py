@@ -19,7 +19,7 @@ from penstock.topology.subtopologies import group_nodes
 if TYPE_CHECKING:
     from penstock.topology.readable import ReadableTopology
 
-Kind = Literal["node", "topic", "store"]
+Kind = Literal["node", "topic", "store", "schedule"]
 LETTER, LINE, HEIGHT, GAP, MARGIN = 6.7, 46, 26, 44, 18
 
 #: every rule starts with the picture's own class: inside a notebook's page it must not touch anything else
@@ -30,6 +30,7 @@ STYLE = """\
 .penstock .node { fill: #ffffff; stroke: #57606a; }
 .penstock .topic { fill: #ddf4ff; stroke: #0969da; }
 .penstock .store { fill: #fff8c5; stroke: #9a6700; }
+.penstock .schedule { fill: #fbefff; stroke: #8250df; }
 .penstock .edge { fill: none; stroke: #57606a; marker-end: url(#penstock-arrow); }
 .penstock .use { fill: none; stroke: #9a6700; stroke-dasharray: 3 3; }"""
 
@@ -89,7 +90,8 @@ def _boxes(topology: ReadableTopology, group: tuple[str, ...]) -> tuple[list[Box
     users: dict[Box, list[Box]] = {}
     for name in group:
         node = topology.node(name)
-        topics = [Box(topic, "topic") for topic in topics_of(node)]
+        kind: Kind = "schedule" if isinstance(node, SourceNode) and node.schedule is not None else "topic"
+        topics = [Box(topic, kind) for topic in topics_of(node)]
         box = nodes[name] = Box(name, "node", [nodes[parent] for parent in node.parents])
         if isinstance(node, SourceNode):
             boxes += topics
@@ -181,8 +183,10 @@ def _use(node: Box, store: Box) -> str:
 def _shape(box: Box) -> str:
     left, top, width = box.x - box.width / 2, box.y - HEIGHT / 2, box.width
     match box.kind:
-        case "node":
-            shape = f'<rect class="node" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{HEIGHT}" rx="4"/>'
+        case "node" | "schedule":
+            round_ = 4 if box.kind == "node" else HEIGHT // 2
+            place = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{HEIGHT}"'
+            shape = f'<rect class="{box.kind}" {place} rx="{round_}"/>'
         case "topic":
             points = ((left + 8, top), (left + width, top), (left + width - 8, top + HEIGHT), (left, top + HEIGHT))
             shape = f'<polygon class="topic" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'

@@ -20,7 +20,7 @@ from penstock.topology.arguments import (
     split_topics,
     supplied_stores,
 )
-from penstock.topology.functions import check_extractor, check_partitioner, check_wrapper
+from penstock.topology.functions import check_extractor, check_late, check_partitioner, check_watermark, check_wrapper
 from penstock.topology.names import check_name
 from penstock.topology.node import (
     GlobalStore,
@@ -34,6 +34,7 @@ from penstock.topology.node import (
     Wrapper,
 )
 from penstock.topology.readable import ReadableTopology
+from penstock.watermark import LatePolicy, WatermarkStrategy
 
 
 @strict_options
@@ -74,8 +75,12 @@ class Topology(ReadableTopology):
         value: Serde[Any] = Serdes.json,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
+        watermark: WatermarkStrategy | None = None,
+        late: LatePolicy | None = None,
     ) -> Topology:
         """Read topics: a name, several, or a compiled pattern."""
+        check_watermark(watermark)
+        check_late(late)
         names, pattern = split_topics(topics)
         return self.add(
             SourceNode(
@@ -86,6 +91,8 @@ class Topology(ReadableTopology):
                 pattern=pattern,
                 timestamp=check_extractor(timestamp),
                 offset_reset=reset_text(offset_reset),
+                watermark=watermark,
+                late=late,
             )
         )
 
