@@ -12,9 +12,11 @@ import argparse
 import json
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.exactly_once import waking
 from tests.exactly_once.crash import Crash
 
 from penstock import App, Serdes, Stores, StreamsBuilder, TimeWindows
@@ -43,8 +45,8 @@ def count_and_name(item: str, order: dict[str, Any], last: list[Any]) -> list[An
     return [last[0] + 1, order["customer"], order["n"]]
 
 
-def topology(application: str) -> StreamsBuilder:
-    """Build what runs: four branches from one source, one of them joined with a table."""
+def topology(application: str, *, woken: bool = False) -> StreamsBuilder:
+    """Build what runs: four branches from one source, one of them joined with a table; ``woken``: and one with timers."""
     builder = StreamsBuilder()
     orders = builder.stream(topic(application, "orders"))
     terms = builder.table(topic(application, "terms"), store=Stores.key_value("terms", cached=False))
@@ -59,13 +61,15 @@ def topology(application: str) -> StreamsBuilder:
     )
     windows.to_stream().to(topic(application, "windows"), key=WINDOWED, value=Serdes.int64)
     orders.join(terms, lambda order, version: [order["n"], version]).to(topic(application, "joined"))
+    if woken:
+        waking.add(builder, orders, partial(topic, application))
     return builder
 
 
-def make_app(application: str, bootstrap: str, state: str, **options: Any) -> App:
+def make_app(application: str, bootstrap: str, state: str, *, woken: bool = False, **options: Any) -> App:
     """Make the application, with small epochs."""
     return App(
-        topology(application),
+        topology(application, woken=woken),
         application_id=application,
         bootstrap_servers=bootstrap,
         state_dir=state,
@@ -80,7 +84,8 @@ def contents(app: App) -> dict[str, list[list[Any]]]:
     """Return all rows of all stores, as they are at the last barrier."""
     plain = {name: [[key, value] for key, value in app.store(name).all()] for name in ("totals", "items", "terms")}
     windows = [[[key.key, key.start], count] for key, count in app.store("windows").all()]
-    return plain | {"windows": windows}
+    waiting = {"waiting": list(app.store("waiting").all())} if "waiting" in app.topology.stores else {}
+    return plain | {"windows": windows} | waiting
 
 
 def arguments() -> argparse.Namespace:
@@ -88,6 +93,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--application", required=True)
     parser.add_argument("--state", required=True)
+    parser.add_argument("--waking", type=int, default=0, help="1: with timers and a scheduled source")
     parser.add_argument("--lanes", type=int, default=2)
     parser.add_argument("--guarantee", default="exactly_once")
     parser.add_argument("--contents", help="file for the contents of the stores at the end")
@@ -100,7 +106,12 @@ def main() -> int:
     given = arguments()
     logging.basicConfig(stream=sys.stdout, level=logging.WARNING, format="%(relativeCreated)d %(message)s")
     app = make_app(
-        given.application, given.bootstrap, given.state, lanes=given.lanes, processing_guarantee=given.guarantee
+        given.application,
+        given.bootstrap,
+        given.state,
+        woken=bool(given.waking),
+        lanes=given.lanes,
+        processing_guarantee=given.guarantee,
     )
     app.on_state_change(lambda new, old: print(f"state {new}", flush=True))
     for crash in given.crash:
