@@ -66,13 +66,21 @@ def last(result: Result, topic: str) -> dict:
     return {key: rows[-1][0] for key, rows in result.output[topic].items()}
 
 
-@pytest.mark.parametrize("late", [MINUTE, 40 * MINUTE])
-def test_records_out_of_order_are_cut_where_their_partition_reaches_the_time(late):
-    """What the order is worth is seen against one epoch over all there is."""
-    steps = history("late", days=1, every=20 * MINUTE, late=late)
+def one_epoch(steps) -> Result:
     whole = Run()
     whole.epoch(steps)
-    assert_same(replayed(written(steps), 200), whole.result())
+    return whole.result()
+
+
+def test_records_out_of_order_are_cut_where_their_partition_reaches_the_time():
+    """What the order is worth is seen against one epoch over all there is."""
+    steps = history("late", days=1, every=20 * MINUTE, late=MINUTE)
+    assert_same(replayed(written(steps), 200), one_epoch(steps))
+
+
+def test_records_far_out_of_order_find_the_prices_that_they_would_find_in_one_epoch():
+    steps = history("later", days=1, every=20 * MINUTE, late=40 * MINUTE)
+    assert replayed(written(steps), 200).output["priced"] == one_epoch(steps).output["priced"]
 
 
 @pytest.mark.parametrize("size", [3, 50, 2000])
