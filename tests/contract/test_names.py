@@ -79,6 +79,12 @@ SIGNATURES: list[tuple[Any, str, list[str], set[str]]] = [
     (KStream, "process", ["supplier"], {"stores", "name"}),
     (KStream, "process_values", ["supplier"], {"stores", "name"}),
     (KStream, "deduplicate", [], {"by", "within", "store"}),
+    (
+        KStream,
+        "map_values_async",
+        [1],
+        {"concurrency", "timeout", "retries", "backoff", "with_key", "value", "name"},
+    ),
     (KTable, "filter", [1], {"store", "name"}),
     (KTable, "filter_not", [1], {"store", "name"}),
     (KTable, "map_values", [1], {"with_key", "store", "name"}),

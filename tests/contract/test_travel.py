@@ -78,7 +78,12 @@ def everything(builder):
     stream.process(Keep, stores=["kept"]).process_values(Look).to("kept-out", value=Serdes.string)
     stream.split(name="b-").branch(keep, name="x").default()["b-0"].to("rest")
     stream.deduplicate(by=first_letter, within=10, store="seen").to("distinct")
+    stream.map_values_async(first_of).map_values_async(ask).to("asked", value=Serdes.string)
     stream.print(label="x")
+
+
+async def ask(value):
+    return value
 
 
 def first_of(value):

@@ -81,6 +81,16 @@ WRONG = {
     ),
     "a supplier that is an instance": (lambda b: b.stream("t").process(Any()), "(?i)class|callable|call"),
     "a dedup without a time": (lambda b: b.stream("t").deduplicate(by=lambda k, v: v), "within"),
+    "an asynchronous function of two arguments": (
+        lambda b: b.stream("t").map_values_async(lambda k, v: v),
+        "with_key=True",
+    ),
+    "an asynchronous function that yields": (lambda b: b.stream("t").map_values_async(_yielding), "flat_map_values"),
+    "no call at a time": (lambda b: b.stream("t").map_values_async(str, concurrency=0), "concurrency"),
+    "a fraction of a retry": (lambda b: b.stream("t").map_values_async(str, retries=0.5), "retries"),
+    "no time for an answer": (lambda b: b.stream("t").map_values_async(str, timeout=0), "timeout"),
+    "a time-out in seconds as text": (lambda b: b.stream("t").map_values_async(str, timeout="2s"), "timeout"),
+    "a backoff into the past": (lambda b: b.stream("t").map_values_async(str, backoff=-1), "backoff"),
     "a state store that is a name": (lambda b: b.add_state_store("seen"), "Stores"),
     "a branch after the default": (lambda b: _branch_after_default(b), "."),
     "two branches of one name": (
@@ -94,6 +104,10 @@ WRONG = {
         "x",
     ),
 }
+
+
+async def _yielding(value):
+    yield value
 
 
 class Any:
