@@ -116,6 +116,23 @@ def test_its_records_move_the_clock_of_windows_below() -> None:
         assert [(row.key, row.value) for row in driver.output_topic("out").read_all()] == [(0, 1), (20, 2)]
 
 
+def test_beside_it_a_quiet_stream_with_an_idle_time_goes_on_with_the_wall_clock() -> None:
+    from penstock import EmitStrategy, TimeWindows, WatermarkStrategy
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", watermark=WatermarkStrategy.monotonic().idle_after(5))
+    merged = stream.merge(builder.scheduled(1_000_000, tell)).group_by_key().windowed_by(TimeWindows(20))
+    merged.emit(EmitStrategy.on_window_close).count(store="w").to_stream(key=lambda key, _: key.start).to(
+        "out", key=Serdes.int64, value=Serdes.int64
+    )
+    with TopologyTestDriver(builder) as driver:
+        driver.input_topic("in").pipe("k", 1, 3)
+        driver.advance_wall_clock(10)
+        assert driver.output_topic("out").read() is None
+        driver.advance_wall_clock(10)
+        assert driver.output_topic("out").read_all() == [Record(0, 1, 3)]
+
+
 def test_an_emitter_that_raises_is_told_of_with_node_and_line() -> None:
     def broken(context: Any) -> None:
         raise ValueError("no network")
