@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import pairwise
-from typing import Any
-
-from tests.exactly_once.model import Order
+from typing import TYPE_CHECKING, Any
 
 from penstock import KStream, Processor, Record, Serdes, Stores, StreamsBuilder
 from penstock.log.kafka import KafkaLog
+
+if TYPE_CHECKING:  # the model knows the workload, and that this branch
+    from tests.exactly_once.model import Order
 
 SINKS = ("rung", "beats")
 #: between an order and its timers, in milliseconds
