@@ -29,6 +29,7 @@ from penstock.engine.spark import make_session
 from penstock.engine.states import Listener, State, StateMachine
 from penstock.errors import ConfigError, PenstockError, StateError
 from penstock.strict import strict_options
+from penstock.topology.functions import check_letters
 from penstock.topology.topology import Topology, built
 
 logger = logging.getLogger("penstock.engine")
@@ -73,6 +74,7 @@ class App:
         self.config = settings.load(given, pyproject=Path("pyproject.toml"))
         if not self.config["application_id"]:
             raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
+        check_letters(self.topology, self.config)
         self._given_session = spark
         self._spark_settings = spark_settings or {}
         self.allow_topology_change = allow_topology_change

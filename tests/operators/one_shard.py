@@ -56,6 +56,9 @@ class OneShard:
     def refuses_late(self) -> bool:
         return False
 
+    def late_policy(self) -> Any:
+        return None
+
     def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
         self.time_calls.append((f, due))
 

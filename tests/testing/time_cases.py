@@ -133,6 +133,15 @@ def left_join(builder: Any) -> None:
     left.left_join(right, lambda one, other: f"{one}+{other}", window=JoinWindows(10), **TEXT).to("out", **TEXT)
 
 
+def joins_with(late: LatePolicy) -> Callable[[Any], Any]:
+    def build(builder: Any) -> None:
+        left, right = builder.stream("in", **TEXT, late=late), builder.stream("other", **TEXT)
+        window = JoinWindows(10, grace=10)
+        left.join(right, lambda one, other: f"{one}+{other}", window=window, **TEXT).to("out", **TEXT)
+
+    return build
+
+
 class Timed(Processor):
     """Sets a timer 10 ms after each record, and a punctuator every 10 ms of stream time."""
 
@@ -359,6 +368,24 @@ def late_records_of_a_source_that_drops_them_have_no_grace() -> None: ...
     dead_letter_topic="out",
 )  # fmt: skip
 def late_records_go_to_the_dead_letter_topic_after_the_grace() -> None: ...
+
+
+@case(
+    joins_with(LatePolicy.drop),
+    sent(A, 5, topic="other"), sent(A, 6), sent(A, 16), sent(A, 4), settled(("a6+a5", 6), late_join=1),
+    sent(A, 8), settled(("a8+a5", 8), late_join=1),
+    inputs=("in", "other"),
+)  # fmt: skip
+def late_records_of_a_source_that_drops_them_do_not_join() -> None: ...
+
+
+@case(
+    joins_with(LatePolicy.dead_letter),
+    sent(A, 5, topic="other"), sent(A, 6), sent(A, 16), sent(A, 4), settled(("a6+a5", 6), ("a4+a5", 5)),
+    sent(A, 26), sent(A, 5, value="lost"), settled(("lost", 5), late_join=1),
+    inputs=("in", "other"), dead_letter_topic="out",
+)  # fmt: skip
+def late_records_of_a_join_go_to_the_dead_letter_topic() -> None: ...
 
 
 # ---- restarts

@@ -87,11 +87,12 @@ class _Join:
 
     def add(self, graph: Graph) -> GraphNode:
         """Put the two windows and the join into the graph."""
-        for name, stream, spec in (
-            (self.this_window, self.this, self.this_store),
-            (self.other_window, self.other, self.other_store),
+        for name, stream, spec, left in (
+            (self.this_window, self.this, self.this_store, True),
+            (self.other_window, self.other, self.other_store, False),
         ):
-            write = processor(one(JoinWindow(store=spec.name)), stores=lambda spec=spec: (spec,))  # type: ignore[misc]
+            window = JoinWindow(store=spec.name, windows=self.windows, left_side=left, clock=self.merge)
+            write = processor(one(window), stores=lambda spec=spec: (spec,))  # type: ignore[misc]
             graph.add(GraphNode(name, write), stream._node)
         windows = SelfJoin(self.this_window, self.other_window)
         node = GraphNode(self.merge, self.write, keeps_null_keys=self.left_outer, self_join=windows)

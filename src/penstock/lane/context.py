@@ -99,8 +99,12 @@ class NodeContext:
 
     def refuses_late(self) -> bool:
         """Whether the source of the record at hand grants no grace."""
+        return self.late_policy() is LatePolicy.drop
+
+    def late_policy(self) -> LatePolicy | None:
+        """Return the late policy of the source of the record at hand."""
         source = self._task.source_of(self._task.origin.topic)
-        return source is not None and source.late is LatePolicy.drop
+        return None if source is None else source.late
 
     @property
     def late_policies(self) -> frozenset[LatePolicy]:

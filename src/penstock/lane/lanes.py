@@ -22,6 +22,7 @@ from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
+from penstock.topology.functions import check_letters
 from penstock.topology.node import SinkNode, SourceNode
 from penstock.topology.topology import Topology
 
@@ -73,6 +74,7 @@ class Lanes:
         self.lanes = lanes
         self.application_id = application_id
         self._partitions = partitions
+        check_letters(topology, config)
         plan = make_plan(topology)
         self.levels = plan.level_of
         self._one_shard = plan.one_shard
@@ -87,7 +89,9 @@ class Lanes:
         self._reached_in_shard: dict[tuple[str, int, int], int] = {}
         self._clock = clock
         self._timing = Timing(topology, idle_ms=config["idle_ms"], shards=shards)
-        self._nodes_of_level = {step.level: frozenset(step.nodes) for step in plan.steps}
+        self._steps = {step.level: step for step in plan.steps}
+        self._told = Told()
+        self._met: set[tuple[int, int]] = set()
         self._marks: dict[Place, int] = {}
         self._new: set[Place] = set()
         self._heard = Heard()
@@ -238,6 +242,7 @@ class Lanes:
     def process(self, record: Decoded) -> None:
         """Run one record in its shard, then the punctuators that its time makes due."""
         task = self.tasks[record.shard]
+        self._meet(task, self.levels[record.source])
         task.process(record.source, record.key, record.value, record.timestamp, record.headers, record.origin)
         task.punctuate(PunctuationType.STREAM_TIME)
 
@@ -259,16 +264,24 @@ class Lanes:
         """Whether an epoch without records would give something."""
         return any(is_due(told, task.times()) for task in self.tasks)
 
-    def meet(self, told: Told) -> None:
-        """Let the tasks know of source partitions that they have seen nothing of, before the records of an epoch."""
-        for task in self.tasks:
-            task.meet(told)
+    def begin(self, told: Told) -> None:
+        """Begin an epoch. A task is told of time when its first record of a level comes, or when that makes something due."""
+        self._told = told
+        self._met.clear()
 
-    def tell(self, told: Told, level: int | None = None) -> None:
-        """Tell the tasks of time, and let them give out what is due: the nodes of a level, or all."""
-        nodes = None if level is None else self._nodes_of_level.get(level, frozenset())
-        for task in self.tasks:
-            task.tell(told, nodes)
+    def _meet(self, task: Task, level: int) -> None:
+        if (level, task.shard) not in self._met:
+            self._met.add((level, task.shard))
+            task.meet(self._told, self._steps[level].nodes)
+
+    def tell(self, level: int | None = None) -> None:
+        """Tell the tasks of time, and let them give out what is due: the nodes of a level, or of all."""
+        for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
+            for task in self.tasks:
+                if step.scheduling or is_due(self._told, task.times(step.nodes)):
+                    self._meet(task, step.level)
+                if (step.level, task.shard) in self._met:
+                    task.tell(self._told, step.nodes)
 
     def flush(self) -> None:
         """Let every cached store forward what changed, and all calls be answered."""

@@ -211,21 +211,25 @@ class Task:
             self.clocks[name] = MarkedTime(self) if self._has_marks else ObservedTime(self)
         return self.clocks[name]
 
-    def meet(self, told: Told) -> None:
+    def meet(self, told: Told, nodes: Container[str] | None = None) -> None:
         """Let the clocks know, before the records of an epoch, how far the sources have come; nothing is given out.
 
         A clock behind a node that holds results back hears only of source partitions that it has seen nothing of: what comes
         out in this epoch may be older than the rest. A store hears of those, too: nothing of it expires before their time.
         """
-        for name, pairs in told.clocks.items():
+        for node in self._order:
+            if nodes is not None and node not in nodes:
+                continue
+            name = self.clock_names.get(node, node)
+            pairs = told.clocks.get(name)
+            if pairs is None:
+                continue
             if name in self.clocks:
-                if name in told.behind:
-                    self.clocks[name].meet(pairs)
-                else:
-                    self.clocks[name].see_all(pairs)
-            for store in self.topology.stores_of(name) if name in self.topology.nodes and self.runs(name) else ():
+                clock = self.clocks[name]
+                (clock.meet if name in told.behind else clock.see_all)(pairs)
+            for store in self.topology.stores_of(node):
                 if store in self.stores:
-                    self.stores[store].meet(pairs)
+                    self.stores[store].meet(pairs, name in told.behind)
 
     def tell(self, told: Told, nodes: Container[str] | None = None) -> None:
         """Let the clocks know how far the sources have come over all shards, and give out what that makes due.
@@ -261,10 +265,12 @@ class Task:
         self._run_punctuator(node, f, now)
         self._at_end = False
 
-    def _due(self) -> dict[str, int]:
+    def _due(self, nodes: Container[str] | None = None) -> dict[str, int]:
         """Return, by clock, the least time at which a node has something to give."""
         found: dict[str, int] = {}
         for node, calls in self.time_calls.items():
+            if nodes is not None and node not in nodes:
+                continue
             name = self.clock_names[node]
             for _, due in calls:
                 at = due()
@@ -346,13 +352,13 @@ class Task:
         kept = {name: store.snapshot() for name, store in self.stores.items()}
         return {**times, "stores": {name: numbers for name, numbers in kept.items() if numbers}}
 
-    def times(self) -> dict[str, Any]:
-        """Return the part of the snapshot that is about time."""
+    def times(self, nodes: Container[str] | None = None) -> dict[str, Any]:
+        """Return the part of the snapshot that is about time; ``nodes``: what is due of these only."""
         return {
             "stream_time": self.stream_time,
             "clocks": {name: [list(pair) for pair in clock.times.items()] for name, clock in self.clocks.items()},
             "punctuations": {kind.value: queue.snapshot() for kind, queue in self._punctuation.items()},
-            "due": self._due(),
+            "due": self._due(nodes),
         }
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:

@@ -137,19 +137,23 @@ class Timing:
         return self._idle_ms if strategy is None or strategy.idle is None else int(strategy.idle)
 
     def _counting(self, sources: frozenset[str], indexes: Mapping[int, _Index], now: int) -> dict[int, int]:
-        """Return the times of the indexes: −1 where one shard sees every record itself, ``IDLE`` where none is waited for."""
-        idle = dict.fromkeys((index for index, seen in indexes.items() if seen.idle), IDLE)
-        awake = {index: seen.time for index, seen in indexes.items() if not seen.idle}
-        if awake or not indexes:
-            return idle | (awake if self._shards > 1 else dict.fromkeys(awake, -1))
+        """Return the times of the indexes, ``IDLE`` where none is waited for.
+
+        One shard that reads one partition sees everything itself, and is told nothing that no record brought: −1.
+        """
+        alone = self._shards == 1 and len(indexes) == 1
+        times = {index: IDLE if seen.idle else -1 if alone else seen.time for index, seen in indexes.items()}
+        if not indexes or not all(seen.idle for seen in indexes.values()):
+            return times
         greatest = max(indexes, key=lambda index: indexes[index].time)
         time = indexes[greatest].time
-        strategies = [self._sources[source].watermark for source in sources]
+        topics = (node for source in sources if (node := self._sources[source]).schedule is None)
+        strategies = [node.watermark for node in topics]  # a scheduled source goes with the wall clock anyway
         if any(strategy is None or strategy.idle is None for strategy in strategies):
-            return idle | {greatest: time if self._shards > 1 else -1}
+            return times | {greatest: -1 if alone else time}
         quiet_for = now - max(seen.arrived for seen in indexes.values())
         last = max(seen.brought for seen in indexes.values())
-        return idle | {greatest: max(time, last + max(quiet_for, 0))}
+        return times | {greatest: max(time, last + max(quiet_for, 0))}
 
 
 def _has_clock(topology: Topology, name: str) -> bool:

@@ -137,6 +137,10 @@ class OperatorContext(NodeHost, Protocol):
         """Count the record at hand as too late for the window ``start`` to ``end``; its source says what else becomes of it."""
         ...
 
+    def late_policy(self) -> LatePolicy | None:
+        """Return the late policy of the source of the record at hand."""
+        ...
+
     def refuses_late(self) -> bool:
         """Whether the source of the record at hand grants no grace (``LatePolicy.drop``)."""
         ...

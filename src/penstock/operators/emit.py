@@ -43,6 +43,7 @@ class Closing:
         self._forward = forward
         self._wait = wait
         self._step = step
+        store.watch()
         context.on_time(self._on_time, self.due)
 
     def close(self, now: int, headers: Headers) -> int:

@@ -44,7 +44,9 @@ class SessionWindowAggregate(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        store, drop, advance = context.store(self.store), context.drop, context.observed_time().advance
+        store, drop, clock = context.store(self.store), context.drop, context.observed_time()
+        store.follow(clock)
+        advance = clock.advance
         drop_late = context.drop_late
         refuses_late = context.refuses_late if LatePolicy.drop in context.late_policies else None
         find_sessions, put, remove = store.find_sessions, store.put, store.remove

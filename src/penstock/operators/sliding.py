@@ -55,7 +55,9 @@ class SlidingWindowAggregate(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         store, drop = context.store(self.store), context.drop
-        advance, difference, grace = context.observed_time().advance, self.windows.difference, self.windows.grace
+        clock = context.observed_time()
+        store.follow(clock)
+        advance, difference, grace = clock.advance, self.windows.difference, self.windows.grace
         on_close = self.emit is EmitStrategy.on_window_close
         close = self._closing(context, store, forward).close if on_close else None
         drop_late = context.drop_late

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
+from penstock.watermark import LatePolicy
 from penstock.windows import JoinWindows
 
 JoinKind: TypeAlias = Literal["inner", "left", "outer"]
@@ -40,14 +41,48 @@ def keyed_joiner(joiner: Callable[..., Any], with_key: bool, reverse: bool = Fal
 
 @dataclass(frozen=True, slots=True)
 class JoinWindow(Operator):
-    """Remember a record for the other side (KSTREAM-WINDOWED): forward first, then keep it; it never meets itself."""
+    """Remember a record for the other side (KSTREAM-WINDOWED): forward first, then keep it; it never meets itself.
+
+    ``windows``, ``left_side`` and ``clock`` are those of the join: what is late, late policies of sources decide here.
+    """
 
     timed: ClassVar[bool] = True
 
     store: str
+    windows: JoinWindows | None = None
+    left_side: bool = True
+    clock: str | None = None
+
+    @property
+    def shared_clock(self) -> str | None:
+        """That of the join."""
+        return self.clock
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
+        keep = self._open_window(context, forward)
+        if not context.late_policies or self.windows is None or self.clock is None:
+            return keep
+        return self._open_judging(context, keep, self.windows, self.clock)
+
+    def _open_judging(self, context: OperatorContext, keep: Forward, windows: JoinWindows, clock: str) -> Forward:
+        """Where sources have late policies: a late record of such a source neither joins nor waits for a match."""
+        before, after = (windows.before, windows.after) if self.left_side else (windows.after, windows.before)
+        advance, grace = context.observed_time(shared=clock).advance, windows.grace
+        policy_at_hand, drop_late = context.late_policy, context.drop_late
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            now, end = advance(timestamp), timestamp + after
+            if end < now:
+                policy = policy_at_hand()
+                if policy is LatePolicy.drop or (policy is LatePolicy.dead_letter and end + grace < now):
+                    drop_late("late_join", max(timestamp - before, 0), end, now)
+                    return
+            keep(key, value, timestamp, headers)
+
+        return on_record
+
+    def _open_window(self, context: OperatorContext, forward: Forward) -> Forward:
         add = context.store(self.store).add
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -52,7 +52,9 @@ class WindowAggregate(Operator):
         """The hot path: one window a record, no function called for a count."""
         store = context.store(self.store)
         read, write, drop, drop_late = store.read, store.write, context.drop, context.drop_late
-        advance, size, grace = context.observed_time().advance, windows.size, windows.grace
+        clock = context.observed_time()
+        store.follow(clock)
+        advance, size, grace = clock.advance, windows.size, windows.grace
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
         emit: Emit | None = table_emitter(store, forward, self.send_old)
@@ -87,7 +89,9 @@ class WindowAggregate(Operator):
         """Several windows a record, or one without an end; results on close; sources that grant no grace."""
         store = context.store(self.store)
         read, write, drop, drop_late = store.read, store.write, context.drop, context.drop_late
-        advance, starts_for = context.observed_time().advance, checked_starts(self.windows)
+        clock = context.observed_time()
+        store.follow(clock)
+        advance, starts_for = clock.advance, checked_starts(self.windows)
         size, grace = self.windows.size, self.windows.grace
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one

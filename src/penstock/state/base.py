@@ -145,7 +145,7 @@ class Store(ABC):
         """
         return False
 
-    def meet(self, told: Iterable[tuple[int, int]]) -> None:  # noqa: B027 - most stores keep no time
+    def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:  # noqa: B027 - most stores keep no time
         """Wait for source partitions (index, time) that have written nothing here: nothing expires before their time."""
 
     def take(self, told: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most stores keep no time

@@ -58,8 +58,11 @@ class PartitionTimes:
                 self.see(index, time)
 
     def meet(self, told: Iterable[tuple[int, int]]) -> None:
-        """Count the indexes that are known elsewhere and not here, each from the time it has reached. Time goes back, or stays."""
-        for index, time in told:
+        """Count the indexes that are known elsewhere and not here, each from the time it has reached. Time goes back, or stays.
+
+        Before the first time of its own it has none to go back from.
+        """
+        for index, time in told if self.times else ():
             if time >= 0 and index not in self.times:
                 self.see(index, time)
 

@@ -66,7 +66,7 @@ class Segmented:
         self._least: int | None = None
         #: the greatest time of a row that was ever written
         self.newest = -1
-        #: says the time that the source of the record at hand has come to, where it has a watermark strategy
+        #: says the time that the store's time must not pass; None for a record that may bring any
         self.limit: Callable[[], int | None] | None = None
         self._time = PartitionTimes()
         #: partitions that are known by hearsay
@@ -107,9 +107,12 @@ class Segmented:
         #: reads see rows from here on
         self.bound = min(self.kept, end + self._slack) if self._reads_on else end + self._slack
 
-    def meet(self, told: Iterable[tuple[int, int]]) -> None:
-        """Wait for source partitions that have written nothing here: what expires goes by the slowest, as clocks do."""
-        for index, time in told:
+    def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:
+        """Wait for source partitions that have written nothing here: what expires goes by the slowest, as clocks do.
+
+        ``behind``: what is written may be older than the sources; the first write says how old.
+        """
+        for index, time in told if self.times or not behind else ():
             if time >= 0 and index not in self.times:
                 self._time.see(index, time)
                 self._met.add(index)

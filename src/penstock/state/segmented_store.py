@@ -13,6 +13,7 @@ from penstock.serde import Serde
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
+from penstock.state.partition_times import PartitionTimes
 from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
 
@@ -63,17 +64,24 @@ class SegmentedStore(Store):
 
     # ---- time
 
-    def meet(self, told: Iterable[tuple[int, int]]) -> None:
+    def follow(self, clock: PartitionTimes) -> None:
+        """Let nothing expire before this clock's time: that of the node that decides which rows are still open."""
+        self._rows.limit = lambda: clock.now
+
+    def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:
         """Wait for source partitions that have written nothing here."""
-        self._rows.meet(told)
+        self._rows.meet(told, behind)
 
     def take(self, told: Sequence[tuple[int, int]]) -> None:
         """Go on with the time of source partitions that write nothing here; do not wait for idle ones."""
         self._rows.take(told)
 
+    def watch(self) -> None:
+        """Keep in mind the first row that was not emitted on close, for ``earliest``; to be called before the first write."""
+        self._rows.watched = True
+
     def earliest(self) -> int | None:
         """Return the position of the first row that was not emitted on close, or an older one; None if there is none."""
-        self._rows.watched = True
         return self._rows.earliest()
 
     # ---- emit on close

@@ -19,7 +19,6 @@ from penstock.errors import ConfigError, StoreError, TopologyError, nearest
 from penstock.lane.lanes import Decoded, Lanes
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
-from penstock.lane.timing import Told
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
@@ -153,6 +152,7 @@ class TopologyTestDriver:
         if not self.auto_commit:
             self._wall_clock_moved = True
             return
+        self._lanes.begin(self._lanes.told())
         self._lanes.punctuate_wall_clock()
         self._barrier()
         self._complete_work()
@@ -160,6 +160,7 @@ class TopologyTestDriver:
     def commit(self) -> None:
         """Close the epoch: run what waits, let caches forward, write state and changelogs, show the output."""
         if self.auto_commit:
+            self._lanes.begin(self._lanes.told())
             self._barrier()
             self._complete_work()
             return
@@ -244,6 +245,7 @@ class TopologyTestDriver:
         self._publish(self._lanes.take_rows())
         while self._heap or self._lanes.is_due(self._lanes.told()):
             if not self._heap:  # an epoch without a record, as the engine runs one
+                self._lanes.begin(self._lanes.told())
                 self._barrier()
                 continue
             queue = self._heap.poll()
@@ -251,13 +253,13 @@ class TopologyTestDriver:
             if queue.head is not None:
                 self._heap.offer(queue)
             told = self._lanes.told({(record.origin.topic or "", record.origin.partition)})
-            self._lanes.meet(told)
+            self._lanes.begin(told)
             self._lanes.process(record)
-            self._barrier(told)
+            self._barrier()
 
-    def _barrier(self, told: Told | None = None) -> None:
+    def _barrier(self) -> None:
         self._lanes.flush()
-        self._lanes.tell(told or self._lanes.told())
+        self._lanes.tell()
         self._lanes.flush()
         self._write_changelogs()
         self._publish(self._lanes.take_rows())
@@ -286,7 +288,7 @@ class TopologyTestDriver:
     def _run_epoch(self) -> None:
         arrived, self._waiting = self._waiting, []
         told = self._lanes.told({(raw.topic, raw.partition) for raw in arrived})
-        self._lanes.meet(told)
+        self._lanes.begin(told)
         self._emitted = 0
         if self._wall_clock_moved:
             self._wall_clock_moved = False
@@ -302,7 +304,7 @@ class TopologyTestDriver:
                 self._lanes.process(record)
                 self._pass_on(self._lanes.take_rows(), by_level)
             self._lanes.flush()
-            self._lanes.tell(told, level)
+            self._lanes.tell(level)
             self._lanes.flush()
             self._pass_on(self._lanes.take_rows(), by_level)
         self._write_changelogs()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.errors import TopologyError, describe_function
+from penstock.errors import ConfigError, TopologyError, describe_function
 from penstock.watermark import LatePolicy, WatermarkStrategy
 
 
@@ -115,3 +115,13 @@ def check_late(policy: Any) -> None:
     if policy is not None and not isinstance(policy, LatePolicy):
         names = ", ".join(f"LatePolicy.{one.name}" for one in LatePolicy)
         raise TopologyError(f"late= takes one of {names}, but got {policy!r}")
+
+
+def check_letters(topology: Any, config: Mapping[str, Any]) -> None:
+    """Refuse a source whose late records are to be kept where there is no topic for them."""
+    for name, node in topology.nodes.items():
+        if getattr(node, "late", None) is LatePolicy.dead_letter and config["dead_letter_topic"] is None:
+            raise ConfigError(
+                f"source {name!r} has late=LatePolicy.dead_letter, which needs dead_letter_topic='...': set it, "
+                "or use LatePolicy.drop or .accept"
+            )
