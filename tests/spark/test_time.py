@@ -1,6 +1,11 @@
-"""The rules of time through Spark and a real broker: the cases of tests/testing/test_time.py, with the same results."""
+"""The rules of time through Spark and a real broker: the cases of tests/testing/test_time.py, with the same results.
+
+Some only with ``PENSTOCK_LONG=1``.
+"""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from tests.spark.runs import Layout
@@ -9,10 +14,22 @@ from tests.testing.time_cases import CASES, PARTITIONS, SHARDS, Restarted, Sent,
 
 from penstock.clock import MockClock, SystemClock
 
+#: what another case shows too, in the driver at any rate: run in the long form only
+LONG_ONLY = {
+    "sessions_of_a_quiet_key_close",
+    "sliding_windows_of_a_quiet_key_close",
+    "the_slowest_partition_sets_the_time",
+    "a_partition_that_comes_back_goes_on_where_it_was_if_nothing_is_final",
+    "without_idle_after_the_time_of_a_quiet_application_stands_still",
+    "late_records_are_accepted_within_the_grace",
+    "late_records_of_a_source_that_drops_them_have_no_grace",
+    "late_records_of_a_source_that_drops_them_do_not_join",
+}
+CHOSEN = [case for case in CASES if os.environ.get("PENSTOCK_LONG") or case.name not in LONG_ONLY]
 LAYOUT = Layout(lanes=2, shards=SHARDS, partitions=PARTITIONS, chunks=1)
 
 
-@pytest.mark.parametrize("each", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("each", CHOSEN, ids=lambda case: case.name)
 def test_through_spark(each, bench):
     run = Run(bench, each)
     try:
