@@ -108,11 +108,13 @@ class Run:
             self.topology, lanes=lanes, partitions=PARTITIONS, auto_commit=False, config={"shards": 4}
         )
         self.epochs = 0
+        self._newest = 0
 
     def epoch(self, records: Iterable[Sent | LogRecord]) -> None:
         """Run one epoch."""
         for record in records:
             self.driver.pipe_raw(record.topic, record.partition, record.key, record.value, record.timestamp)
+            self._newest = max(self._newest, record.timestamp)
         self.driver.commit()
         self.epochs += 1
 
@@ -122,10 +124,17 @@ class Run:
         for topic, rows in self.driver.all_output().items():
             for key, value, timestamp, _ in rows if "changelog" not in topic else ():
                 output.setdefault(topic, {}).setdefault(key, []).append((value, timestamp))
-        stores = {name: self.driver.store_contents(name) for name in self.topology.stores}
+        stores = {name: self._alive(name) for name in self.topology.stores}
         found = Result(output, stores, self.driver.metrics()["dropped_by_reason"], self.epochs)
         self.driver.close()
         return found
+
+    def _alive(self, name: str) -> list[Any] | None:
+        """Return the rows of a store; of one that expires those that are alive: how soon the others go depends on the barriers."""
+        rows, retention = self.driver.store_contents(name), self.topology.stores[name].retention
+        if rows is None or retention is None:
+            return rows
+        return [row for row in rows if row[1] > self._newest - retention]
 
 
 def live(steps: list[Sent], barrier: int = 10 * MINUTE, **how: Any) -> Result:
