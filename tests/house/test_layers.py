@@ -8,7 +8,18 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "penstock"
 
 # Each room may import the rooms named beside it, and itself. "top" are the single files of the ground floor.
-GROUND = {"errors", "record", "clock", "durations", "config", "windows", "extractors", "strict", "schedule", "watermark"}
+GROUND = {
+    "errors",
+    "record",
+    "clock",
+    "durations",
+    "config",
+    "windows",
+    "extractors",
+    "strict",
+    "schedule",
+    "watermark",
+}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
@@ -57,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
 FENCES = {
     "lmdb": {"state/lmdb_store.py"},
     "time": {"clock.py"},
-    "confluent_kafka": {f"log/{name}.py" for name in ("admin", "failures", "producer", "reader")},
+    "confluent_kafka": {f"log/{name}.py" for name in ("admin", "failures", "groups", "producer", "reader")},
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", "engine/spark.py"},
     "starlette": set(),

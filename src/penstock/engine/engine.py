@@ -22,10 +22,12 @@ from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
 from penstock.lane.orders import Stage, offsets
+from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
 from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name, epochs_name
+from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
 from penstock.topology.topology import Topology
 
@@ -84,7 +86,12 @@ class Engine:
         self._producer.init()
         ledger = self._learn()
         source = Input(
-            self.log, self.topology, group=app, clock=self._clock, max_records=self.config["max_epoch_records"]
+            self.log,
+            self.topology,
+            group=app,
+            clock=self._clock,
+            max_records=self.config["max_epoch_records"],
+            align=self.config["align_replay"],
         )
         source.start(ledger.positions)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
@@ -112,7 +119,8 @@ class Engine:
             ends=changelog_ends(self.log, app, stores),
             partitions=partitions,
             limits=limits,
-            scheduling=any(step.scheduling for step in stage.plan.steps),
+            waking=waking(stage),
+            timing=Timing(self.topology, idle_ms=self.config["idle_ms"], shards=stage.shards),
         )
         self.loop.global_ends = offsets(orders.global_ends)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
@@ -166,6 +174,15 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
         bootstrap_servers=config["bootstrap_servers"],
         kafka=dict(config["kafka"]),
     )
+
+
+def waking(stage: Stage) -> dict[int, range]:
+    """Return, by level, the shards that may have work of the wall clock, and so run in every epoch."""
+    return {
+        step.level: range(stage.shards) if step.scheduling else range(FIRST_SHARD, FIRST_SHARD + 1)
+        for step in stage.plan.steps
+        if step.scheduling or step.scheduled
+    }
 
 
 def check_cluster(topology: Topology, master: str) -> None:

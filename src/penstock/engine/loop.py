@@ -9,7 +9,7 @@ import logging
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +18,22 @@ from penstock.engine import commit, topics
 from penstock.engine.commit import STEPS, Work
 from penstock.engine.ledger import Ledger
 from penstock.engine.offsets import Input, Range
-from penstock.errors import BrokerError, EngineError, ProductionError, TopicError
+from penstock.engine.outage import Outage, passing
+from penstock.engine.settlement import SETTLE, Settlement
+from penstock.errors import BrokerError, EngineError, ProductionError
 from penstock.lane.orders import offsets
+from penstock.lane.timing import Timing, Told
 from penstock.log.base import Log, Offsets, Producer
+from penstock.log.topics import epochs_name
 
 logger = logging.getLogger("penstock.engine")
 
 #: told before each step: (step, epoch)
 Observer = Callable[[str, int], None]
-#: runs of one epoch that fail for a passing reason before the application gives up
-MOST_RUNS = 8
-LONGEST_PAUSE = 5.0
+#: milliseconds between two looks for input, if there was none
+LONGEST_LOOK_MS = 100
+#: between two looks whether an epoch that is to be the last one still has a cluster
+STOP_SECONDS = 2.0
 #: the cluster's word for a row that its topic does not take
 TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 #: looks at the changelogs until the markers of an aborted transaction are in all of them
@@ -68,7 +73,8 @@ class Loop:
         ends: dict[str, list[int]],
         partitions: Mapping[str, int],
         limits: Mapping[str, int],
-        scheduling: bool,
+        waking: Mapping[int, Container[int]],
+        timing: Timing,
     ) -> None:
         self._log = log
         self._lanes = lanes
@@ -82,10 +88,15 @@ class Loop:
         self._ends = ends
         self._partitions = partitions
         self._limits = dict(limits)
-        self._scheduling = scheduling
+        #: level → the shards that may have work of the wall clock
+        self._waking = waking
+        self._timing = timing
         self._marker = 1 if config["processing_guarantee"] == "exactly_once" else 0
-        self._in_transaction = False
+        self._settlement = Settlement(log, producer, clock, config)
+        #: a run that has failed, until what it left behind is settled
+        self._left: Work | None = None
         self._doing = ""
+        self._ended = threading.Event()
         self._wake = threading.Event()
         self.stopping = False
         self.paused = False
@@ -100,30 +111,56 @@ class Loop:
 
     def run(self) -> None:
         """Run epochs until ``stop``; returns at a barrier."""
+        try:
+            self._run()
+        finally:
+            self._ended.set()
+
+    def _run(self) -> None:
         while not self.stopping:
             began = self._clock.now_ms()
             worked = not self.paused and self.step()
-            least = self._config["commit_interval_ms"]
-            rest = least - (self._clock.now_ms() - began)
-            if not self.stopping and (rest > 0 or not worked) and not (worked and self._input.behind()):
-                self._pause(max(rest, 1 if worked else 10) / 1000)
+            rest = self._config["commit_interval_ms"] - (self._clock.now_ms() - began)
+            if self.stopping or (worked and (rest <= 0 or self._input.behind())):
+                continue
+            self._pause((rest if worked else self._idle_ms()) / 1000)
+
+    def _idle_ms(self) -> int:
+        """How long to rest before the next look for work: until something is due, but not so long that input waits."""
+        look: int = max(10, min(self._config["commit_interval_ms"], LONGEST_LOOK_MS))
+        due = None if self.paused or not self._waking else self.ledger.due(self._waking)
+        return look if due is None else max(1, min(look, due - self._clock.now_ms()))
 
     def step(self) -> bool:
         """Run one epoch if there is work for one; tell whether there was."""
-        ranges = self._input.choose()
-        if not ranges and not self._is_due():
+        ranges = self._choose()
+        if ranges is None or not (ranges or self._is_due()):
             return False
         try:
-            self._epoch(ranges)
+            return self._epoch(ranges)
         except BaseException as error:
             self._leave(error)
             raise
-        return True
 
     def stop(self) -> None:
-        """End after the epoch that runs."""
-        self.stopping = True
+        """End after the epoch that runs; at once if the cluster does not answer."""
+        if not self.stopping:
+            self.stopping = True
+            self._log.hurry()
+            threading.Thread(target=self._see_to_the_end, name="penstock-stop", daemon=True).start()
         self._wake.set()
+
+    def _see_to_the_end(self) -> None:
+        """Let the lanes go when they wait for a cluster that does not answer. What they do is not committed, and so not lost."""
+        told = False
+        while not self._ended.wait(STOP_SECONDS):
+            try:
+                self._log.admin.topics()
+            except BrokerError as error:
+                if not told:
+                    logger.warning("the epoch that runs is given up: %s", error)
+                told = True
+                self._lanes.cancel()
 
     def wake(self) -> None:
         """Look for work now."""
@@ -143,32 +180,73 @@ class Loop:
         self._wake.clear()
 
     def _is_due(self) -> bool:
-        """Whether there is wall-clock work: a node that schedules has not run yet, or a punctuation's time has come."""
-        if not self._scheduling:
+        """Whether there is work without input: event time is due somewhere, a punctuation's time has come, or a node that
+        schedules has not run yet."""
+        if self.ledger.is_due(self._told([])):
+            return True
+        if not self._waking:
             return False
-        due = self.ledger.due()
+        due = self.ledger.due(self._waking)
         return self._first or (due is not None and due <= self._clock.now_ms())
+
+    def _told(self, ranges: list[Range]) -> Told:
+        """Return what lanes are told of time now."""
+        waiting = {place for place, count in self._input.lags().items() if count}
+        waiting.update((r.topic, r.partition) for r in ranges)
+        return self._timing.told(self.ledger.heard, self._input.source_of, waiting, self._clock.now_ms())
 
     # ---- one epoch
 
-    def _epoch(self, ranges: list[Range]) -> None:
-        """Run the same ranges until they are committed; a fault that a second run may mend is waited out."""
-        for attempt in range(MOST_RUNS):
-            work = self._work(ranges)
+    def _choose(self) -> list[Range] | None:
+        """Choose what to read, whenever the cluster answers; None if the application is to end before it does."""
+        outage = Outage(self._clock, self._pause)
+        while True:
             try:
-                self._perform(work)
+                return self._input.choose()
+            except BrokerError as error:
+                if self.stopping and passing(error):
+                    return None
+                outage.bear("input is looked for", error)
+
+    def _epoch(self, ranges: list[Range]) -> bool:
+        """Run the same ranges until they are committed; a fault that a second run may mend is waited out.
+
+        False if the application is to end and the epoch cannot: it is left to the next start.
+        """
+        outage = Outage(self._clock, self._pause)
+        while True:
+            try:
+                work = self._attempt(ranges)
             except (BrokerError, EngineError) as error:
-                if isinstance(error, BrokerError) and error.code == TOO_LARGE:
-                    self._find_limits(work, error)
-                elif attempt + 1 == MOST_RUNS or not self._may_run_again(error) or self.stopping:
-                    raise
+                mended = self._settlement.judge(self._doing, error)
+                if isinstance(error, BrokerError) and error.code == TOO_LARGE and self._left is not None:
+                    self._find_limits(self._left, error)
+                    mended = True
+                if self.stopping and mended:
+                    logger.warning("epoch %d is left to the next start: %s", self.ledger.epoch + 1, error)
+                    self._leave(error)
+                    return False
                 self.totals.retries += 1
-                logger.warning("epoch %d is run again: %s", work.orders.epoch, error)
-                self._abort()
-                self._pause(min(0.2 * 2**attempt, LONGEST_PAUSE))
+                outage.bear(f"epoch {self.ledger.epoch + 1}, {self._doing}", error, mended=mended)
             else:
                 self._publish(work)
-                return
+                return True
+
+    def _attempt(self, ranges: list[Range]) -> Work:
+        """Run an epoch, once what an earlier run has left is settled; return the run that was committed, be it that one."""
+        if self._left is not None:
+            self._doing = SETTLE
+            committed = self._settlement.settle(self._left)
+            if not committed:
+                self._find_ends()
+            left, self._left = self._left, None
+            if committed:
+                return left
+        self._doing = "prepare"
+        self._left = self._work(ranges)
+        self._perform(self._left)
+        work, self._left = self._left, None
+        return work
 
     def _find_limits(self, work: Work, error: BrokerError) -> None:
         """Ask how large a row of the epoch's topics may be, so that the next run asks the policy; raise if that is known."""
@@ -177,19 +255,10 @@ class Loop:
             raise ProductionError(str(error)) from error
         self._limits |= found
 
-    def _may_run_again(self, error: BrokerError | EngineError) -> bool:
-        """Whether a second run may mend it. A commit whose outcome is unknown is not run again: the next start finds out."""
-        if self._doing == "commit" and not (isinstance(error, BrokerError) and error.abortable):
-            return False
-        return _passing(error)
-
     def _leave(self, error: BaseException) -> None:
-        """Abort what a failure has left open: readers of the topics would wait for its end until it times out."""
-        if not self._in_transaction or (isinstance(error, BrokerError) and (error.fatal or not error.abortable)):
-            return
+        """Abort what a failure has left open."""
         try:
-            self._in_transaction = False
-            self._producer.abort()
+            self._settlement.leave(self._doing, error)
         except BrokerError as other:
             logger.warning("the transaction of the epoch that failed stays open until it times out: %s", other)
 
@@ -198,10 +267,11 @@ class Loop:
             self._doing = name
             self._tell(name, work.orders.epoch)
             began = stopwatch_us()
-            self._in_transaction |= name == "begin"
+            if name == "begin":
+                self._settlement.begin()
             step(work)
             self.totals.last[name] = stopwatch_us() - began
-        self._in_transaction = False
+        self._settlement.end()
 
     def _work(self, ranges: list[Range]) -> Work:
         token = f"{self.ledger.epoch + 1}.{uuid.uuid4().hex[:12]}"
@@ -212,6 +282,7 @@ class Loop:
             partitions=self._partitions,
             global_ends=self._input.global_ends(),
             now=self._clock.now_ms(),
+            told=self._told(ranges),
         )
         return Work(
             ledger=self.ledger,
@@ -229,11 +300,9 @@ class Loop:
             limits=self._limits,
         )
 
-    def _abort(self) -> None:
-        """Forget what was produced; find out anew where the changelogs end."""
-        if self._in_transaction:
-            self._in_transaction = False
-            self._producer.abort()
+    def _find_ends(self) -> None:
+        """Find out anew where the changelogs end, after a run that has failed; a cluster that is away is waited for here."""
+        self._log.admin.end_offsets([(epochs_name(self.ledger.application_id), 0)])
         found = changelog_ends(self._log, self.ledger.application_id, self._ends)
         self._ends = {  # the markers of the last barrier are counted, but may not be written yet
             store: [max(pair) for pair in zip(found[store], ends, strict=True)] for store, ends in self._ends.items()
@@ -269,14 +338,6 @@ class Loop:
     def _tell(self, step: str, epoch: int) -> None:
         for observer in self.observers:
             observer(step, epoch)
-
-
-def _passing(error: BrokerError | EngineError) -> bool:
-    if isinstance(error, EngineError):
-        return error.passing
-    if isinstance(error, TopicError):  # known topics are there: a record has named one that is not
-        return False
-    return (error.retriable or error.abortable) and not error.fatal
 
 
 def changelog_ends(log: Log, application_id: str, stores: Mapping[str, list[int]]) -> dict[str, list[int]]:

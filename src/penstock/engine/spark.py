@@ -33,6 +33,7 @@ from penstock.errors import EngineError
 from penstock.lane.envelope import NOTE
 from penstock.lane.inbox import PARTITIONS
 from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
+from penstock.lane.parcel import unpacked
 from penstock.log.client import Connection
 
 #: rows of an Arrow batch on its way into Python: larger ones are slower to make; fewer while rows are large or not known yet
@@ -41,6 +42,7 @@ ENVELOPE = (
     "kind tinyint, route bigint, name string, partition int, key binary, value binary, "
     "timestamp bigint, headers binary, place binary"
 )
+PARCEL = "parcel binary"
 RAW = "shard int, place int, offset bigint, key binary, value binary, timestamp bigint, headers string"
 TOLD = f"{RAW}, reached bigint"
 MARKED = f"{TOLD}, mark bigint"
@@ -48,6 +50,8 @@ MARKED = f"{TOLD}, mark bigint"
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
+    # the newer reader of the connector hands out rows as they are; the older one makes objects of them, and rows again
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # Spark would measure a batch after every row, which costs more than the row: rows are counted instead (``SparkLanes._fit``)
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -166,8 +170,8 @@ class SparkLanes:
             "kafka.max.poll.records": "10000",
             "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
             # a cluster that is away is waited for by the loop, which says so and can be stopped
-            "kafka.request.timeout.ms": "15000",
-            "kafka.default.api.timeout.ms": "20000",
+            "kafka.request.timeout.ms": "9000",
+            "kafka.default.api.timeout.ms": "10000",
             **connection.spark_options(),  # what the user says wins over these, but not over what follows
             "kafka.isolation.level": "read_committed",
             "includeHeaders": "true",
@@ -195,15 +199,14 @@ class SparkLanes:
         """Run an epoch; return what left the lanes, as envelope rows."""
         with _telling_why():
             self._join_group()
-            return self._plan(orders, list(ranges)).toArrow()
+            return unpacked(self._plan(orders, list(ranges)).toArrow())
 
     def restore(self, orders: Orders) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():
             frame = self._lanes_of(self._nothing())
-            return frame.mapInArrow(
-                _restoring(self._broadcast, self._identity, encode_orders(orders)), ENVELOPE
-            ).toArrow()
+            bring = _restoring(self._broadcast, self._identity, encode_orders(orders))
+            return unpacked(frame.mapInArrow(bring, PARCEL).toArrow())
 
     def cancel(self) -> None:
         """Let an epoch that runs in another thread fail now."""
@@ -239,10 +242,12 @@ class SparkLanes:
         if ranges and first.timed and first.exchange and self._stage.shards > 1:
             schema = MARKED if self._stage.asks_for_marks else TOLD
             frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), schema)
+        last = self._stage.plan.steps[-1].level
         for step in self._stage.plan.steps:
             if step.exchange:
                 frame = self._lanes_of(frame)
-            frame = frame.mapInArrow(_stepping(self._broadcast, self._identity, data, step.level), ENVELOPE)
+            run = _stepping(self._broadcast, self._identity, data, step.level, last=step.level == last)
+            frame = frame.mapInArrow(run, PARCEL if step.level == last else ENVELOPE)
         return frame
 
     def _lanes_of(self, frame: Any) -> Any:
@@ -343,18 +348,20 @@ def _gist(error: Exception) -> str:
 _Batches = Iterator[pa.RecordBatch]
 
 
-def _stepping(broadcast: Any, identity: str, orders: bytes, level: int) -> Callable[[_Batches], _Batches]:
+def _stepping(broadcast: Any, identity: str, orders: bytes, level: int, last: bool) -> Callable[[_Batches], _Batches]:
     def step(batches: _Batches) -> _Batches:
         from pyspark import TaskContext
 
         from penstock.lane.orders import decode_orders
+        from penstock.lane.parcel import packed
         from penstock.lane.run import run_step
         from penstock.lane.worker import worker_for
 
         task = TaskContext.get()
         assert task is not None
         worker = worker_for(identity, lambda: broadcast.value)
-        return run_step(worker, decode_orders(orders), level, task.partitionId(), batches)
+        rows = run_step(worker, decode_orders(orders), level, task.partitionId(), batches)
+        return packed(rows) if last else rows
 
     return step
 
@@ -375,6 +382,7 @@ def _restoring(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batch
         from pyspark import TaskContext
 
         from penstock.lane.orders import decode_orders
+        from penstock.lane.parcel import packed
         from penstock.lane.run import restore_lane
         from penstock.lane.worker import worker_for
 
@@ -382,6 +390,6 @@ def _restoring(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batch
         assert task is not None
         list(batches)
         worker = worker_for(identity, lambda: broadcast.value)
-        return restore_lane(worker, decode_orders(orders), task.partitionId())
+        return packed(restore_lane(worker, decode_orders(orders), task.partitionId()))
 
     return bring
