@@ -17,6 +17,7 @@ from penstock.engine.admission import Admission, meeting
 from penstock.engine.alignment import Alignment
 from penstock.engine.offsets import Input, Range
 from penstock.engine.soundings import FOREVER, Head, Soundings
+from penstock.errors import BrokerError
 from penstock.log.base import LogRecord, TopicSpec
 from penstock.log.memory import MemoryLog
 
@@ -260,6 +261,12 @@ def test_what_cannot_be_looked_at_is_where_the_index_says(caplog):
         assert soundings.head(("a", 0), 3, 10) == Head(3, FOREVER)
         assert soundings.beyond(("a", 0), START + 9, 3, 10) == 3
     assert "a-0 cannot be looked at" in caplog.text
+
+
+def test_a_cluster_that_does_not_answer_is_waited_for_and_not_guessed_at():
+    log = log_of({("a", 0): [START]})
+    with pytest.raises(BrokerError, match="nothing comes after 1"):
+        Soundings(log).beyond(("a", 0), START + 1, 0, 3)
 
 
 def test_few_requests_find_the_time():

@@ -115,4 +115,7 @@ class Soundings:
 
 
 def _trust_index(place: TopicPartition, error: BrokerError) -> None:
+    """Go on without a look at records that are gone; a fault that passes is the loop's to wait out."""
+    if error.retriable:
+        raise error
     logger.warning("%s-%d cannot be looked at, so its index of times is trusted: %s", *place, error)
