@@ -1,5 +1,6 @@
 """A cluster that is away, slow, or comes back; and a queue that is full."""
 
+import os
 import threading
 
 import pytest
@@ -85,6 +86,36 @@ def test_offsets_are_sent_after_the_group_s_coordinator_came_back(kafka, kafka_b
         producer.commit()
         assert log.admin.committed(group, [(topic, 0)]) == {(topic, 0): end}
     assert values(log, topic) == [b"0"] * 3
+
+
+@pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="the long form: set PENSTOCK_LONG=1")
+def test_a_client_that_is_stuck_is_left_behind_and_another_one_takes_over(kafka_broker, name):
+    """Connections that nobody uses are not closed here, so that nothing ends the wait for the coordinator."""
+    unused = {"producer.connections.max.idle.ms": 0}
+    log, topic, group = KafkaLog(kafka_broker.bootstrap_servers, unused, timeout=10), name("faults"), name("app")
+    log.admin.ensure_topics([TopicSpec(topic, 1)])
+    producer = log.producer(group)
+    producer.init()
+    faults = []
+    for end in range(1, 4):
+        producer.begin()
+        producer.produce(rows(topic))
+        if end > 1:
+            kafka_broker.kill()
+            kafka_broker.restart()
+        try:
+            producer.send_offsets(group, {(topic, 0): end})
+        except BrokerError as error:
+            faults.append(error.code)
+            producer.init()
+            producer.begin()
+            producer.produce(rows(topic))
+            producer.send_offsets(group, {(topic, 0): end})
+        producer.commit()
+        assert log.admin.committed(group, [(topic, 0)]) == {(topic, 0): end}
+    assert "STUCK" in faults
+    assert values(log, topic) == [b"0"] * 3
+    log.close()
 
 
 def test_a_group_is_asked_about_again_when_the_broker_is_back(kafka_broker, name):

@@ -1,0 +1,79 @@
+"""A broker that is away is borne for minutes; what fails otherwise only a few times."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine.outage import LONGEST_OUTAGE_MS, LONGEST_PAUSE, MOST_RUNS, Outage
+from penstock.errors import BrokerError, EngineError, TopicError
+
+AWAY = BrokerError("nobody there: is Kafka running?", retriable=True)
+
+
+class Clock:
+    """A clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.pauses: list[float] = []
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += round(seconds * 1000)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def outage(clock):
+    return Outage(clock, clock.pause)
+
+
+def bear_for_ever(outage, error, mended=False):
+    while True:
+        outage.bear("x", error, mended=mended)
+
+
+def until_given_up(outage, error, mended=False):
+    with pytest.raises(type(error), match=str(error)):
+        bear_for_ever(outage, error, mended)
+
+
+def test_a_broker_may_be_away_for_at_least_five_minutes(outage, clock, caplog):
+    until_given_up(outage, AWAY)
+    assert clock.now >= LONGEST_OUTAGE_MS >= 5 * 60_000
+    assert max(clock.pauses) == LONGEST_PAUSE
+    assert len(caplog.records) == len(clock.pauses)
+    assert caplog.records[0].getMessage() == "x: tried again: nobody there: is Kafka running?"
+
+
+def test_a_long_outage_leaves_the_tries_of_other_failures_alone(outage, clock):
+    for _ in range(20):
+        outage.bear("x", AWAY)
+    until_given_up(outage, EngineError("a worker has ended"))
+    assert len(clock.pauses) == 20 + MOST_RUNS - 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TopicError("no such topic", retriable=True),
+        EngineError("no JVM", passing=False),
+        BrokerError("forbidden"),
+        BrokerError("done for", retriable=True, fatal=True),
+    ],
+)
+def test_what_does_not_pass_is_raised_at_once(outage, clock, error):
+    until_given_up(outage, error)
+    assert not clock.pauses
+
+
+def test_what_was_mended_is_tried_again_but_not_for_ever(outage, clock):
+    until_given_up(outage, BrokerError("stuck", fatal=True), mended=True)
+    assert len(clock.pauses) == MOST_RUNS - 1

@@ -1,0 +1,153 @@
+"""What a failed run leaves behind is aborted, or found to be committed; an instance that has taken over is let be."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.engine.ledger import Ledger
+from penstock.engine.record import KEY, EpochRecord, encode, read_last
+from penstock.engine.settlement import SETTLE, Settlement
+from penstock.errors import BrokerError, EngineError, FencedError
+from penstock.lane.orders import ShardOrder
+from penstock.log.base import TopicSpec
+from penstock.log.memory import MemoryLog
+from penstock.log.topics import epochs_name
+
+UNKNOWN = BrokerError("no answer", retriable=True)
+STUCK = BrokerError("it does not return", code="STUCK", fatal=True)
+FENCED = FencedError("another instance has taken over", fatal=True)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.now
+
+
+class Run:
+    """An instance of an application in memory that writes nothing but its epoch records."""
+
+    def __init__(self, log: MemoryLog, epoch: int = 0, guarantee: str = "exactly_once") -> None:
+        self.clock = Clock()
+        self.producer = log.producer("app" if guarantee == "exactly_once" else None)
+        self.producer.init()
+        self.settlement = Settlement(log, self.producer, self.clock, {"processing_guarantee": guarantee, "kafka": {}})
+        self.ledger = Ledger("app", "life", 1, (ShardOrder(),), epoch=epoch)
+
+    def begin(self, token: str) -> SimpleNamespace:
+        """Come as far as the commit of the next epoch."""
+        self.settlement.begin()
+        self.producer.begin()
+        record = EpochRecord(epoch=self.ledger.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
+        self.producer.produce([(epochs_name("app"), 0, KEY, encode(record), 1, ())])
+        return SimpleNamespace(ledger=self.ledger, orders=SimpleNamespace(token=token), application_id="app")
+
+
+@pytest.fixture
+def log():
+    made = MemoryLog()
+    made.admin.ensure_topics([TopicSpec(epochs_name("app"), 1)])
+    return made
+
+
+def last_token(log):
+    record = read_last(log, "app")
+    return None if record is None else record.token
+
+
+def test_an_open_transaction_is_aborted(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    assert run.settlement.judge("send offsets", BrokerError("x", abortable=True))
+    assert not run.settlement.settle(work)
+    run.begin("1.b")
+    run.producer.commit()
+    assert last_token(log) == "1.b"
+
+
+def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_found_when_it_was(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    run.producer.commit()
+    assert run.settlement.judge("commit", UNKNOWN)
+    assert run.settlement.settle(work)
+    assert last_token(log) == "1.a"
+
+
+def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_was_not(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    assert run.settlement.judge("commit", UNKNOWN)
+    assert not run.settlement.settle(work)
+    assert last_token(log) is None
+    run.begin("1.b")
+    run.producer.commit()
+    assert last_token(log) == "1.b"
+
+
+def test_a_client_that_is_stuck_is_replaced(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    assert run.settlement.judge("send offsets", STUCK)
+    assert not run.settlement.settle(work)
+    assert not run.settlement.judge("run lanes", EngineError("no JVM", passing=False))
+
+
+def test_a_fenced_producer_stops(log):
+    run = Run(log)
+    run.begin("1.a")
+    assert not run.settlement.judge("commit", FENCED)
+
+
+def test_a_transaction_that_was_open_for_too_long_is_no_sign_of_another_instance(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    run.clock.now += 60_000
+    assert run.settlement.judge("commit", FENCED)
+    assert not run.settlement.settle(work)
+
+
+def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    run.clock.now += 60_000
+    other = Run(log)
+    other.begin("1.b")
+    other.producer.commit()
+    assert run.settlement.judge("commit", FENCED)
+    with pytest.raises(FencedError, match="epoch 1 is committed, and this one knows of 0") as caught:
+        run.settlement.settle(work)
+    assert not run.settlement.judge(SETTLE, caught.value)
+    other.ledger = Ledger("app", "life", 1, (ShardOrder(),), epoch=1)
+    other.begin("2.b")
+    other.producer.commit()
+    assert last_token(log) == "2.b"
+
+
+def test_an_abort_that_is_refused_because_another_instance_has_taken_over_is_the_end(log):
+    run = Run(log)
+    work = run.begin("1.a")
+    Run(log)
+    assert run.settlement.judge("run lanes", UNKNOWN)
+    with pytest.raises(FencedError, match="has taken over"):
+        run.settlement.settle(work)
+
+
+def test_at_least_once_a_run_is_never_taken_for_committed(log):
+    run = Run(log, guarantee="at_least_once")
+    work = run.begin("1.a")
+    run.producer.commit()
+    assert run.settlement.judge("commit", UNKNOWN)
+    assert not run.settlement.settle(work)
+
+
+def test_a_right_that_is_missing_is_not_waited_for(log):
+    run = Run(log)
+    run.begin("1.a")
+    refused = BrokerError("not allowed", code="TRANSACTIONAL_ID_AUTHORIZATION_FAILED", fatal=True)
+    assert not run.settlement.judge("send offsets", refused)
