@@ -168,6 +168,7 @@ class SparkLanes:
         self._thread: threading.Thread | None = None
         options = {
             "kafka.max.poll.records": "10000",
+            "kafka.max.partition.fetch.bytes": "4194304",
             "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
             # a cluster that is away is waited for by the loop, which says so and can be stopped
             "kafka.request.timeout.ms": "9000",

@@ -167,6 +167,10 @@ def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Time
     return reached, after
 
 
+#: rows that are taken out of Arrow at a time: their objects are used while they are near, and their memory is used again
+WINDOW = 2048
+
+
 def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None) -> Iterator[Batch]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
@@ -176,27 +180,26 @@ def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], fl
         return
     order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
     table = rows.table.select(["key", "value", "headers"]).take(pa.array(order))
-    reached, shard = rows.reached[order], rows.shard[order]
     nodes = [source_of[name] for name in topics]
     known = sorted(set(nodes))
-    source = np.array([known.index(node) for node in nodes], dtype=np.int64)[rows.topic[order]]
-    topic_names = [topics[number] for number in rows.topic[order].tolist()]
-    partitions, offsets, timestamps = (
-        column[order].tolist() for column in (rows.partition, rows.offset, rows.timestamp)
-    )
-    keys, values = table["key"].to_pylist(), table["value"].to_pylist()
-    headers, reached_list = raw_headers(table["headers"]), reached.tolist()
-    floor_list = None if floors is None else reached_list if floors is rows.reached else floors[order].tolist()
-    for begin, end in pairwise(starts_of(shard, source)):
-        node = known[int(source[begin])]
-        part = slice(begin, end)
-        least: Iterable[int] = repeat(-1) if floor_list is None else floor_list[part]
-        places = (topic_names[part], partitions[part], offsets[part])
-        data = (timestamps[part], keys[part], values[part], headers[part])
-        origins = list(
-            map(_new_origin, zip(*places, *data, partitions[part], least, reached_list[part], repeat(()), strict=False))
+    source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
+    for at in range(0, len(order), WINDOW):
+        window = order[at : at + WINDOW]
+        part = table.slice(at, WINDOW)
+        shard, topic, reached = rows.shard[window], rows.topic[window], rows.reached[window].tolist()
+        source = source_of_topic[topic]
+        names = [topics[number] for number in topic.tolist()]
+        partitions, offsets, timestamps = (
+            column[window].tolist() for column in (rows.partition, rows.offset, rows.timestamp)
         )
-        yield Batch(int(shard[begin]), node, keys[part], values[part], timestamps[part], headers[part], origins)
+        keys, values, headers = part["key"].to_pylist(), part["value"].to_pylist(), raw_headers(part["headers"])
+        least: Iterable[int] = repeat(-1) if floors is None else floors[window].tolist()
+        columns = (names, partitions, offsets, timestamps, keys, values, headers, partitions, least, reached)
+        origins = list(map(_new_origin, zip(*columns, repeat(()), strict=False)))
+        for begin, end in pairwise(starts_of(shard, source)):
+            run = slice(begin, end)
+            node = known[int(source[begin])]
+            yield Batch(int(shard[begin]), node, keys[run], values[run], timestamps[run], headers[run], origins[run])
 
 
 class _Header(msgspec.Struct):

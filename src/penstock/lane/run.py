@@ -154,7 +154,7 @@ class StepRun:
 
     # ---- coming in
 
-    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
+    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Batch]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
         self._report.records, self._report.size = len(table), table.nbytes
@@ -181,13 +181,14 @@ class StepRun:
         floors = None
         if any(step.timed for step in stage.plan.steps):
             floors = self._sources.floors(rows, orders.topics, orders.source_of, stage.shards > 1)
-        work = []
-        for batch in inbox.raw_batches(rows, orders.topics, orders.source_of, floors):
-            if batch.source in self._step.sources:
-                work.append(batch)
-            else:
+        own = [n for n, topic in enumerate(orders.topics) if orders.source_of[topic] in self._step.sources]
+        mine = np.isin(rows.topic, own)
+        if not mine.all():
+            theirs = None if floors is None else floors[~mine]
+            for batch in inbox.raw_batches(rows.where(~mine), orders.topics, orders.source_of, theirs):
                 yield self._pass_on(batch)
-        return work
+            rows, floors = rows.where(mine), None if floors is None else floors[mine]
+        return inbox.raw_batches(rows, orders.topics, orders.source_of, floors)
 
     def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
