@@ -74,7 +74,11 @@ def main() -> None:
     with Broker(heap_mb=512) as broker, tempfile.TemporaryDirectory(prefix="penstock-bench-idle-") as folder:
         log = KafkaLog(broker.bootstrap_servers)
         log.admin.ensure_topics([TopicSpec("in", 4), TopicSpec("out", 4)])
-        settings: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, "state_dir": folder, "master": "local[2]"}
+        settings: dict[str, Any] = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "state_dir": folder,
+            "master": "local[2]",
+        }
         producer, pause = log.producer(None), threading.Event()
         with App(topology(), application_id="idle", **settings) as app:
             for number in range(RECORDS):

@@ -115,7 +115,9 @@ def test_the_policy_of_a_source_holds_behind_a_new_key_and_a_merge():
 
 
 def test_letters_need_a_topic():
-    with pytest.raises(ConfigError, match=r"source .in. has late=LatePolicy\.dead_letter, which needs dead_letter_topic"):
+    with pytest.raises(
+        ConfigError, match=r"source .in. has late=LatePolicy\.dead_letter, which needs dead_letter_topic"
+    ):
         TopologyTestDriver(windowed(late=LatePolicy.dead_letter))
 
 
