@@ -226,8 +226,8 @@ class Loop:
                     logger.warning("epoch %d is left to the next start: %s", self.ledger.epoch + 1, error)
                     self._leave(error)
                     return False
-                self.totals.retries += 1
                 outage.bear(f"epoch {self.ledger.epoch + 1}, {self._doing}", error, mended=mended)
+                self.totals.retries += 1
             else:
                 self._publish(work)
                 return True

@@ -63,6 +63,11 @@ SETTINGS = {
     "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # sums over every row, for stages that are run again: here the whole epoch is
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
+    "spark.shuffle.checksum.enabled": "false",
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.rpc.message.maxSize": "512",
@@ -77,7 +82,7 @@ SETTINGS = {
 }
 
 #: Spark is so much code that compiling what is only warm takes more time, for minutes, than the records do: the optimising
-#: compiler gets what is hot by ten times its usual measure (docs/decisions/0013)
+#: compiler gets what is hot by ten times its usual measure (docs/decisions/0016)
 JVM = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 "
     "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -187,8 +192,8 @@ class SparkLanes:
         self._reader = session.read.format("kafka").options(**options)
         lanes = f.lit(stage.lanes)
         self._lane = {name: f.pmod(f.col(name), lanes).cast("int") for name in ("shard", "route")}
-        self._rows_of_a_batch = 0
-        self._batch_rows(FIRST_ROWS)
+        #: rows of an Arrow batch, as the last epoch's records allow
+        self.rows_of_a_batch = FIRST_ROWS
         self._columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Any]] = {}
 
     @property
@@ -200,7 +205,11 @@ class SparkLanes:
         """Run an epoch; return what left the lanes, as envelope rows."""
         with _telling_why():
             self._join_group()
-            return unpacked(self._plan(orders, list(ranges)).toArrow())
+            # for every epoch: applications that share a session have rows of different sizes
+            self._session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self.rows_of_a_batch))
+            rows = unpacked(self._plan(orders, list(ranges)).toArrow())
+        self._fit(rows)
+        return rows
 
     def restore(self, orders: Orders) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
@@ -229,12 +238,7 @@ class SparkLanes:
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         count, size = sum(report.records for report in reports), sum(report.size for report in reports)
         if count:
-            self._batch_rows(max(1, min(MOST_ROWS, BATCH_BYTES * count // max(size, 1))))
-
-    def _batch_rows(self, wanted: int) -> None:
-        if wanted != self._rows_of_a_batch:
-            self._rows_of_a_batch = wanted
-            self._session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(wanted))
+            self.rows_of_a_batch = max(1, min(MOST_ROWS, BATCH_BYTES * count // max(size, 1)))
 
     def _plan(self, orders: Orders, ranges: list[Range]) -> Any:
         data = encode_orders(orders)
