@@ -157,6 +157,8 @@ class Loop:
             try:
                 self._log.admin.topics()
             except BrokerError as error:
+                if not error.retriable:  # it answers
+                    continue
                 if not told:
                     logger.warning("the epoch that runs is given up: %s", error)
                 told = True

@@ -78,16 +78,16 @@ class _RowWriter:
         self._used = True
 
     def flush(self) -> None:
-        """Wait until every row is in the log; raise if one could not be delivered."""
-        for _ in self._patience.turns(SLICE_SECONDS):
-            if not self._serving(self._client.flush, SLICE_SECONDS):
-                break
+        """Wait until every row is in the log; raise if one could not be delivered, or if none was for too long."""
+        waiting, idle = len(self._client), 0.0
+        while left := self._serving(self._client.flush, SLICE_SECONDS):
             self._raise_failed()
-        else:
-            waiting = KafkaError(KafkaError._TIMED_OUT, f"{len(self._client)} rows wait still")
-            late = broker_error(waiting, "deliver all rows in time")
-            late.abortable = True  # nothing was committed: it may be aborted
-            raise late
+            waiting, idle = left, 0.0 if left < waiting else idle + SLICE_SECONDS
+            if self._patience.is_over(idle):
+                error = KafkaError(KafkaError._TIMED_OUT, f"{left} rows wait still")
+                late = broker_error(error, "deliver all rows in time")
+                late.abortable = True  # nothing was committed: it may be aborted
+                raise late
         self._raise_failed()
 
     def close(self) -> None:
