@@ -24,7 +24,7 @@ def test_six_kills_change_nothing(kafka_broker, tmp_path):
         scenario.start("workers:begin:1", "group:commit:3:4").wait_killed()
         scenario.start("driver:publish:2").wait_killed()
         last = scenario.start("workers:run lanes:1:150", lanes=3)
-        last.wait_for("run again")
+        last.wait_for("tried again")
         scenario.check(scenario.finish(last))
         scenario.check_leftovers(scenario.programs)
 

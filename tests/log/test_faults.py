@@ -120,7 +120,7 @@ def test_a_client_that_is_stuck_is_left_behind_and_another_one_takes_over(kafka_
 
 def test_a_group_is_asked_about_again_when_the_broker_is_back(kafka_broker, name):
     """A request of the admin client that had timed out would end the process at this moment."""
-    log, group, place = KafkaLog(kafka_broker.bootstrap_servers, timeout=2), name("app"), (name("faults"), 0)
+    log, group, place = KafkaLog(kafka_broker.bootstrap_servers, timeout=2), name("asked"), (name("faults"), 0)
     log.admin.ensure_topics([TopicSpec(place[0], 1)])
     assert log.admin.committed(group, [place]) == {}
     kafka_broker.kill()

@@ -128,8 +128,9 @@ def test_the_timers_of_a_processor_fire_in_order_with_few_rows_touched(full: tup
     first = store.earliest("event")
     until = first + 20_000
     Firing.fired = []
-    origin = Origin("in", 0, 0, first - 5, None, None, ())
-    task.process_all("in", [("new", [first + 7, first + 9], first - 5, (), origin)])
+    before = max(first - 5, 0)
+    origin = Origin("in", 0, 0, before, None, None, ())
+    task.process_all("in", [("new", [first + 7, first + 9], before, (), origin)])
     base.touched = 0
     task.process_all("in", [("new", [], until, (), origin._replace(timestamp=until))])
     assert Firing.fired == sorted(Firing.fired)
