@@ -47,6 +47,13 @@ def sessions(builder):
     table.to_stream(key=lambda window, _: window.key).to("out", **TEXT)
 
 
+def cogrouped(builder):
+    store = Stores.window("s", 200, 20, persistent=False, **TEXT)
+    one, other = (builder.stream(topic, **TEXT).group_by_key() for topic in "ab")
+    windowed = one.cogroup(append).cogroup(other, append).windowed_by(TimeWindows(20, grace=40))
+    windowed.aggregate(str, store=store).to_stream(key=lambda window, _: window.key).to("out", **TEXT)
+
+
 def joined(how):
     def build(builder):
         left, right = builder.stream("a", **TEXT), builder.stream("b", **TEXT)
@@ -66,6 +73,7 @@ TOPOLOGIES = {
     "hopping": of_windows(TimeWindows(20, advance=7, grace=40), 20),
     "sliding": of_windows(SlidingWindows(20, grace=40), 20),
     "sessions": sessions,
+    "cogrouped": cogrouped,
     "inner join": joined("join"),
     "left join": joined("left_join"),
     "outer join": joined("outer_join"),
@@ -113,7 +121,7 @@ def run(name, records, layout=(1, 1), barrier=None):
 
 
 def topics_of(name):
-    return "ab" if name in ("inner join", "left join", "outer join") else "a"
+    return "ab" if name in ("cogrouped", "inner join", "left join", "outer join") else "a"
 
 
 def matches(results):

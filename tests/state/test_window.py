@@ -12,6 +12,7 @@ from penstock.record import NO_ORIGIN, ValueAndTimestamp, Windowed
 from penstock.serde import Serdes
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone
+from penstock.state.partition_times import PartitionTimes
 from penstock.state.spec import Stores
 from penstock.state.window import ReadOnlyWindowView, WindowStore, restore_window_row
 
@@ -232,6 +233,32 @@ def test_a_partition_that_shows_up_late_is_not_expired_by_those_ahead(state):
     store.put("slow", 1, 10)
     barrier(store)
     assert (context.dropped, store.fetch("slow", 10), store.fetch("fast", 1000)) == ({}, 1, 1)
+
+
+def clock_at(*times):
+    clock = PartitionTimes()
+    clock.set(times)
+    return clock
+
+
+def test_a_store_that_several_nodes_write_expires_by_the_node_that_is_ahead(state):
+    ahead, behind = clock_at((0, 250)), clock_at((0, 10))
+    for clocks in (ahead, behind), (behind, ahead):
+        store = window(MemoryState(), Standalone(from_partition(0)), interval=10)
+        for clock in clocks:
+            store.follow(clock)
+        store.put("a", 1, 10)
+        store.put("a", 2, 250)
+        assert [(at.start, value) for at, value in store.all()] == [(250, 2)]
+
+
+def test_a_store_that_several_nodes_write_waits_for_a_partition_that_one_of_them_waits_for(state):
+    store = window(state, Standalone(from_partition(1)), interval=10)
+    store.follow(clock_at((1, 250)))
+    store.follow(clock_at((0, 10), (1, 240)))
+    store.put("a", 1, 10)
+    store.put("a", 2, 250)
+    assert [(at.start, value) for at, value in store.all()] == [(10, 1), (250, 2)]
 
 
 def test_times_by_partition_outlive_the_store(state):

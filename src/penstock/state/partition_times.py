@@ -93,6 +93,31 @@ class PartitionTimes:
         self.now = min(self.times.values(), default=-1)
 
 
+def time_of_all(clocks: Iterable[PartitionTimes]) -> int:
+    """Return the time of several clocks taken as one: the least over the indexes of the greatest that any of them has seen.
+
+    It is not the greatest of their times: an index that only one of them knows, or still waits for, counts.
+
+    >>> one, other = PartitionTimes(), PartitionTimes()
+    >>> one.set([(0, 100)])
+    >>> other.set([(0, 40), (1, 70)])
+    >>> time_of_all([one, other])
+    70
+    """
+    greatest: dict[int, int] = {}
+    for clock in clocks:
+        for index, time in clock.times.items():
+            if time > greatest.get(index, -1):
+                greatest[index] = time
+    if (
+        NO_PARTITION in greatest and len(greatest) > 1
+    ):  # as in ``see``: it may move the only partition, and none of several
+        of_none = greatest.pop(NO_PARTITION)
+        if len(greatest) == 1:
+            return max(of_none, *greatest.values())
+    return min(greatest.values(), default=-1)
+
+
 def pack_times(times: Iterable[tuple[int, int]]) -> bytes:
     """Return (index, time) pairs as bytes.
 

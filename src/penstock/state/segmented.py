@@ -87,14 +87,14 @@ class Segmented:
 
     def observe(self, time: int, index: int) -> bool:
         """Let the store's time of a partition reach ``time``; say whether a row of that time may still be put."""
-        reached = time
-        if self.limit is not None:
-            mark = self.limit()
+        known = self.times.get(index, -1)
+        if time > known:
+            mark = None if self.limit is None else self.limit()
             reached = time if mark is None or mark > time else mark
-        if reached > self.times.get(index, -1):
-            self._time.see(index, reached)
-            self._met.discard(index)
-            self._reach(self._time.now)
+            if reached > known:
+                self._time.see(index, reached)
+                self._met.discard(index)
+                self._reach(self._time.now)
         return time >= self.oldest
 
     def _reach(self, time: int) -> None:

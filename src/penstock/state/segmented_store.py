@@ -13,7 +13,7 @@ from penstock.serde import Serde
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
-from penstock.state.partition_times import PartitionTimes
+from penstock.state.partition_times import PartitionTimes, time_of_all
 from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
 
@@ -36,6 +36,7 @@ class SegmentedStore(Store):
         self._flushed_to = 0  # number of the last write that has been forwarded
         self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
+        self._followed: list[PartitionTimes] = []  # clocks of the nodes that write here
         rows.limit = getattr(context, "watermark", None)
 
     # ---- reading
@@ -65,8 +66,14 @@ class SegmentedStore(Store):
     # ---- time
 
     def follow(self, clock: PartitionTimes) -> None:
-        """Let nothing expire before this clock's time: that of the node that decides which rows are still open."""
-        self._rows.limit = lambda: clock.now
+        """Let nothing expire before this clock's time: that of the node that decides which rows are still open.
+
+        Where several nodes write the store (a cogroup), each with a clock of its own, it follows all as if they were one:
+        of each source partition the greatest time that any node has seen, as Kafka's store does of its only one.
+        """
+        self._followed.append(clock)
+        clocks = self._followed
+        self._rows.limit = (lambda: clock.now) if len(clocks) == 1 else (lambda: time_of_all(clocks))
 
     def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:
         """Wait for source partitions that have written nothing here."""
