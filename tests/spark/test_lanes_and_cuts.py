@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tests.spark.families import TEXT, append, both, kv, merge
 from tests.spark.runs import Case, Layout, Seen
-from tests.spark.scripts import build, inputs, outputs, renamed, script
+from tests.spark.scripts import LATER, build, inputs, outputs, renamed, script
 
 from penstock import JoinWindows, Serdes, SessionWindows, Stores, TimeWindows, ValueAndTimestamp
 
@@ -70,8 +70,15 @@ def ordered(found: Seen) -> Seen:
 def tables(found: Seen) -> dict[str, object]:
     """The last value of each key of a topic, and the stores without the times of their rows: a cache collapses updates."""
     last = {topic: {key: rows[-1][1].value for key, rows in keys.items()} for topic, keys in found.sinks.items()}
-    stores = {name: [_without_time(row) for row in rows] for name, rows in found.stores.items()}
+    stores = {name: sorted(repr(_without_time(row)) for row in _kept(rows)) for name, rows in found.stores.items()}
     return {"topics": last, "stores": stores}
+
+
+def _kept(rows: list[tuple]) -> list[tuple]:
+    """The rows without those of windows that have expired: they go when the shard is told of it, be it an epoch later."""
+    windows = [row for row in rows if len(row) == 4]
+    newest = max((start for _, start, _, _ in windows), default=0)
+    return [row for row in rows if row not in windows or row[1] > newest - LATER]
 
 
 def _without_time(row: tuple) -> tuple:

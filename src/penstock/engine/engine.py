@@ -152,6 +152,8 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the producer and the log; what is not committed is left to the next start."""
+        if self.loop is not None:
+            self.loop.close()
         if self._worker is not None:
             self._worker.shards.close()
         if self.lanes is not None:

@@ -150,6 +150,10 @@ class Loop:
             threading.Thread(target=self._see_to_the_end, name="penstock-stop", daemon=True).start()
         self._wake.set()
 
+    def close(self) -> None:
+        """Be told that no epoch will be run any more."""
+        self._ended.set()
+
     def _see_to_the_end(self) -> None:
         """Let the lanes go when they wait for a cluster that does not answer. What they do is not committed, and so not lost."""
         told = False
