@@ -35,7 +35,9 @@ def test_a_map_is_an_ordered_dict_of_bytes(state, batches, lower, upper, reverse
         assert list(rows.range(lower, upper, reverse)) == expected(model, lower, upper, reverse)
         assert list(rows.range(None, None)) == expected(model, None, None, False)
         assert rows.count() == len(model)
-        assert {key: rows.get(key) for key, _ in batch} == {key: model.get(key) for key, _ in batch}
+        asked = [key for key, _ in batch]
+        assert [rows.get(key) for key in asked] == [model.get(key) for key in asked]
+        assert rows.get_many(asked) == [model.get(key) for key in asked]
 
 
 def test_long_ranges_come_in_order_both_ways(state):
@@ -53,6 +55,22 @@ def test_a_write_while_a_range_is_iterated_is_no_error(state):
         seen.append(key)
         rows.write([(key, None), (b"z" + key, b"") if len(seen) < 3 else (b"z", None)])
     assert seen[:1000] == [b"%05d" % i for i in range(1000)]
+
+
+def test_many_keys_are_got_in_the_order_and_as_often_as_they_are_asked_for(state):
+    rows = state.map("m")
+    assert rows.get_many([b"a", b"b"]) == [None, None]
+    rows.write([(b"a", b"1"), (b"b", b""), (b"", b"empty"), (b"\0z", b"zero"), (b"x" * 511, b"long")])
+    assert rows.get_many([]) == []
+    assert rows.get_many([b"b", b"c", b"a", b"b"]) == [b"", None, b"1", b""]
+    assert rows.get_many([b"", b"x" * 511, b"x" * 510, b"\0z", b"\0", b"a"]) == [
+        b"empty",
+        b"long",
+        None,
+        b"zero",
+        None,
+        b"1",
+    ]
 
 
 def test_maps_do_not_see_each_other(state):

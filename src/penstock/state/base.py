@@ -35,6 +35,10 @@ class BytesStore(Protocol):
         """Return the value or None."""
         ...
 
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value or None of each key, in their order: ``get`` of a whole batch, for less."""
+        ...
+
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Iterate lower <= key < upper (None: open end) in key order, or backwards. A snapshot is not promised."""
         ...

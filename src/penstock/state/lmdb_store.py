@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from heapq import merge
-from itertools import islice
+from itertools import islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,6 +38,7 @@ CHUNK = 256  # rows fetched at a time while a range is iterated
 
 _DIRECTORY = "directory"
 _GENERATION = b"\x00"
+_PLAIN = b"\x01"  # keys from here on are stored as they are
 
 _open: dict[str, LmdbState] = {}
 _every: WeakSet[LmdbState] = WeakSet()
@@ -79,6 +80,19 @@ class LmdbMap:
             return value
         bucket = view.get(key[:LONG], None, self._overflow)
         return None if bucket is None else unpack_bucket(bucket).get(user_key(key))
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value or None of each key, in their order.
+
+        One after the other: to sort them first, or to ask by a cursor, costs more than it saves (measured with 12,500 and with
+        100,000 of 312,000 rows).
+        """
+        view = self._state.look()
+        if self._database is None or not keys:
+            return [None] * len(keys)
+        if min(keys) < _PLAIN or max(map(len, keys)) >= LONG:
+            return list(map(self.get, keys))
+        return list(map(view.get, keys, repeat(None), repeat(self._database)))
 
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[Row]:
         """Iterate lower <= key < upper (None: open end) in key order, or backwards."""

@@ -29,6 +29,10 @@ class MemoryMap:
         self._sorted: SortedList | None = None  # all keys, from the first range on
         self.get = self._rows.get
 
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value or None of each key."""
+        return list(map(self.get, keys))
+
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Iterate lower <= key < upper (None: open end) in key order, or backwards."""
         if self._sorted is None:

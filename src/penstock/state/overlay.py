@@ -23,6 +23,17 @@ class OverlayMap:
             return self._rows[key]
         return None if self._base is None else self._base.get(key)
 
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value or None of each key."""
+        rows = self._rows
+        if self._base is None:
+            return list(map(rows.get, keys))
+        below = [key for key in keys if key not in rows]
+        if len(below) == len(keys):
+            return self._base.get_many(keys)
+        found = dict(zip(below, self._base.get_many(below), strict=True))
+        return [rows[key] if key in rows else found[key] for key in keys]
+
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Iterate lower <= key < upper in key order, or backwards."""
         rows = self._rows

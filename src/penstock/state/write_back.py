@@ -107,6 +107,35 @@ class WriteBack:
         raw = self.base.get(key)
         return None if raw is None else self._unpack(raw)
 
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value bytes that a reader sees of each key, in their order, without timestamps.
+
+        >>> from penstock.state.memory import MemoryState
+        >>> rows = WriteBack(MemoryState(), "s", stamped=True)
+        >>> rows.base.write([(b"a", pack_stamp(5) + b"base"), (b"b", pack_stamp(6) + b"hidden")])
+        >>> rows.dirty[b"b"] = (b"new", 7, (), None, 0)
+        >>> rows.get_many([b"a", b"b", b"c"]), rows.lookup_many([b"a", b"c"])
+        ([b'base', b'new', None], [Row(value=b'base', timestamp=5), None])
+        """
+        if self.dirty or self.pending:
+            return [None if row is None else row[0] for row in self.lookup_many(keys)]
+        found = self.base.get_many(keys)
+        return [None if raw is None else raw[8:] for raw in found] if self._stamped else found
+
+    def lookup_many(self, keys: list[bytes]) -> list[Row | None]:
+        """Return what ``lookup`` returns of each key; the base map is asked once for all that no layer above it knows."""
+        dirty, pending, unpack = self.dirty, self.pending, self._unpack
+        if not dirty and not pending:
+            return [None if raw is None else unpack(raw) for raw in self.base.get_many(keys)]
+        below = [key for key in keys if key not in dirty and key not in pending]
+        known = dict(zip(below, self.base.get_many(below), strict=True))
+        return [
+            (None if (raw := known[key]) is None else unpack(raw))
+            if key in known
+            else _row(dirty.get(key) or pending[key])
+            for key in keys
+        ]
+
     def is_small(self) -> bool:
         """Whether little was written since the rows of the base: a scan that stops early then costs little."""
         return len(self.dirty) + len(self.pending) <= 1000
