@@ -333,6 +333,9 @@ def test_batches_hold_what_is_read_one_by_one(log, three_epochs, start, most):
     batches = list(log.reader().batches(three_epochs, 0, start, 8, most))
     assert [row for _, rows in batches for row in rows] == records
     assert all(0 < len(rows) <= most for _, rows in batches)
+    columns = list(log.reader().columns(three_epochs, 0, start, 8, most))
+    assert [row for _, *batch in columns for row in zip(*batch, strict=True)] == records
+    assert all(0 < len(keys) <= most for _, keys, _, _ in columns)
     for reached, rows in batches:  # going on from there misses nothing and repeats nothing
         rest = [(r.key, r.value, r.timestamp) for r in log.reader().read(three_epochs, 0, reached, 8)]
         assert rest == records[records.index(rows[-1]) + 1 :]

@@ -30,6 +30,8 @@ OnRefused: TypeAlias = Callable[[Row, ProductionError], None]
 
 #: records that follow each other, as (key, value, timestamp), and the offset after the last of them
 Batch: TypeAlias = tuple[int, list[tuple[bytes | None, bytes | None, int]]]
+#: the same by column: the offset after the last record, keys, values, timestamps
+Columns: TypeAlias = tuple[int, list[bytes | None], list[bytes | None], list[int]]
 
 
 class LogRecord(NamedTuple):
@@ -183,6 +185,10 @@ class Reader(Protocol):
 
     def batches(self, topic: str, partition: int, start: int, end: int, most: int = 10_000) -> Iterator[Batch]:
         """Yield the same records in lists of at most so many, without coordinates and headers: for reading a lot of them."""
+        ...
+
+    def columns(self, topic: str, partition: int, start: int, end: int, most: int = 10_000) -> Iterator[Columns]:
+        """Yield the same lists by column: for reading millions of records."""
         ...
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:

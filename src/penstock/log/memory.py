@@ -8,7 +8,7 @@ from random import Random
 
 from penstock.clock import Clock, SystemClock
 from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
-from penstock.log.base import Batch, LogRecord, OnRefused, Row, TopicPartition
+from penstock.log.base import Batch, Columns, LogRecord, OnRefused, Row, TopicPartition
 from penstock.log.memory_admin import MemoryAdmin
 from penstock.log.memory_cluster import Entry, MemoryCluster, Outcome, Transaction
 from penstock.log.partitioner import partition_for
@@ -186,6 +186,12 @@ class MemoryReader:
         records = self.read(topic, partition, start, end)
         while chunk := list(islice(records, most)):
             yield chunk[-1].offset + 1, [(record.key, record.value, record.timestamp) for record in chunk]
+
+    def columns(self, topic: str, partition: int, start: int, end: int, most: int = 10_000) -> Iterator[Columns]:
+        """Yield the same lists by column."""
+        for reached, rows in self.batches(topic, partition, start, end, most):
+            keys, values, times = (list(column) for column in zip(*rows, strict=True))
+            yield reached, keys, values, times
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
         """Return the last committed record of a partition, None if there is none."""

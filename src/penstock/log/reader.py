@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
 from penstock.log.admin import KafkaAdmin
-from penstock.log.base import Batch, LogRecord, TopicPartition
+from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.failures import TRANSIENT, broker_error, made
 from penstock.log.patience import Patience
@@ -82,25 +82,35 @@ class KafkaReader:
 
     def batches(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[Batch]:
         """Yield the same records in lists of at most so many, without coordinates and headers: for a third of the cost."""
+        for reached, keys, values, times in self.columns(topic, partition, start, end, most):
+            yield reached, list(zip(keys, values, times, strict=True))
+
+    def columns(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[Columns]:
+        """Yield the same lists by column: what a message holds is asked for without a step of Python for each of them."""
+        for reached, messages in self._lists(topic, partition, start, end, most):
+            times = [time for _, time in map(Message.timestamp, messages)]
+            yield reached, list(map(Message.key, messages)), list(map(Message.value, messages)), times
+
+    def _lists(
+        self, topic: str, partition: int, start: int, end: int, most: int
+    ) -> Iterator[tuple[int, list[Message]]]:
+        """Yield the messages of a range in lists, each with the offset after it."""
         if start >= end:
             return
         turn, reached, idle = self._begin(topic, partition, start), start, 0
         try:
             while not self._patience.is_over(idle * POLL_SECONDS):
-                messages = self._next_messages(self._client, most)
+                messages, ends = _take(self._client, most)
                 idle = 0 if messages else idle + 1
                 if not messages:
                     continue
                 self._check_turn(turn)
-                rows = [
-                    (m.key(), m.value(), m.timestamp()[1])
-                    for m in messages
-                    if m.error() is None and (m.offset() or 0) < end
-                ]
                 last = messages[-1]
                 reached = (last.offset() or 0) + (last.error() is None)
-                if rows:
-                    yield min(reached, end), rows
+                if ends or reached > end:
+                    messages = [m for m in messages if m.error() is None and (m.offset() or 0) < end]
+                if messages:
+                    yield min(reached, end), messages
                 if reached >= end:
                     return
         finally:
@@ -168,16 +178,26 @@ class KafkaReader:
 
     @staticmethod
     def _next_messages(client: Consumer, most: int = BATCH) -> list[Message]:
-        """Wait for one message, then take all that are there: a batch alone would wait until it is full."""
-        first = client.poll(POLL_SECONDS)
-        if first is None:
-            return []
-        messages = [first, *client.consume(most - 1, 0)] if most > 1 else [first]
-        for message in messages:
-            error = message.error()
-            if error is not None and error.code() not in TRANSIENT and error.code() != KafkaError._PARTITION_EOF:
-                raise broker_error(error, f"read {message.topic()}-{message.partition()}")
-        return [message for message in messages if _counts(message)]
+        """Return messages and ends of partitions, as they come; none if none came for a while."""
+        return _take(client, most)[0]
+
+
+def _take(client: Consumer, most: int) -> tuple[list[Message], bool]:
+    """Wait for one message, then take all that are there: a batch alone would wait until it is full.
+
+    The second: whether there are ends of partitions among them.
+    """
+    first = client.poll(POLL_SECONDS)
+    if first is None:
+        return [], False
+    messages = [first, *client.consume(most - 1, 0)] if most > 1 else [first]
+    told = [message for message in messages if message.error() is not None]
+    for message in told:
+        error = message.error()
+        assert error is not None
+        if error.code() not in TRANSIENT and error.code() != KafkaError._PARTITION_EOF:
+            raise broker_error(error, f"read {message.topic()}-{message.partition()}")
+    return ([message for message in messages if _counts(message)], True) if told else (messages, False)
 
 
 def _not_reached(topic: str, partition: int, end: int, reached: int) -> BrokerError:
