@@ -1,92 +1,96 @@
-"""The input of the benchmarks: purchases of many keys in one topic, the same for the same seed, and the totals they come to."""
+"""The input of the benchmarks: made from a seed, so that every run and every system meets the same records.
+
+Records come one a millisecond of event time, in order. A value is JSON as text: it is put together here faster than any encoder would.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from penstock.log.base import Log, Row, TopicSpec
-
-#: by key: how many purchases, and the sum of their amounts
-Totals: TypeAlias = dict[bytes, tuple[int, int]]
+from bench.workloads.base import Size
+from penstock.log.base import Row
 
 CHUNK = 20_000
+SEED = 7
 START_MS = 1_750_000_000_000
 ITEMS = ("teapot", "cast-iron-kettle", "tin-of-green-tea", "cup", "wooden-tray", "sugar-bowl", "strainer", "spoon")
-#: records are old the moment they are written: nothing may be deleted by age
-KEPT = {"retention.ms": "-1"}
+LANDS = ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "NL", "NO", "PL", "SE")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-@dataclass(frozen=True, slots=True)
-class DataSet:
-    """What to write: ``records`` purchases of ``keys`` customers k0, k1, ... into ``topic``."""
+def chunks(records: int) -> Iterator[range]:
+    """Cut numbers of records into parts, for which random numbers are drawn at once.
 
-    topic: str
-    records: int
-    keys: int = 50_000
-    partitions: int = 4
-    seed: int = 7
-
-
-@dataclass(slots=True)
-class Written:
-    """What was written: the totals by key, and the next offset of each partition."""
-
-    totals: Totals = field(default_factory=dict)
-    ends: dict[tuple[str, int], int] = field(default_factory=dict)
-
-
-def purchases(data: DataSet) -> Iterator[tuple[bytes, int, bytes]]:
-    """Yield key, amount and value, the same for the same data set.
-
-    >>> [value.decode() for _, _, value in purchases(DataSet("purchases", records=1))]
-    ['{"order":0,"customer":"k16191","item":"sugar-bowl","amount":15,"paid":true}']
+    >>> list(chunks(25_000))
+    [range(0, 20000), range(20000, 25000)]
     """
-    rng = random.Random(data.seed)
-    for start in range(0, data.records, CHUNK):
-        count = min(CHUNK, data.records - start)
-        keys = rng.choices(range(data.keys), k=count)
+    for start in range(0, records, CHUNK):
+        yield range(start, min(start + CHUNK, records))
+
+
+def purchases(size: Size, topics: Sequence[str], by_order: bool = False, note: int = 0) -> Iterator[Row]:
+    """Yield purchases, keyed by customer or else by order; ``note`` letters make a value longer.
+
+    >>> topic, _, key, value, time, _ = next(purchases(Size(1), ["in"]))
+    >>> key, value.decode()
+    (b'k16191', '{"order":0,"customer":"k16191","item":"sugar-bowl","amount":15,"paid":true}')
+    >>> next(purchases(Size(1), ["in"], by_order=True))[2]
+    b'o0'
+    """
+    rng = random.Random(SEED)
+    (topic,) = topics
+    text = "".join(random.Random(SEED).choices(LETTERS, k=note))
+    more = f',"note":"{text}"' if note else ""
+    for numbers in chunks(size.records):
+        count = len(numbers)
+        keys = rng.choices(range(size.keys), k=count)
         amounts = rng.choices(range(1, 100), k=count)
         items = rng.choices(ITEMS, k=count)
-        for order, key, amount, item in zip(range(start, start + count), keys, amounts, items, strict=True):
-            value = f'{{"order":{order},"customer":"k{key}","item":"{item}","amount":{amount},"paid":true}}'
-            yield b"k%d" % key, amount, value.encode()
+        for order, key, amount, item in zip(numbers, keys, amounts, items, strict=True):
+            value = f'{{"order":{order},"customer":"k{key}","item":"{item}","amount":{amount},"paid":true{more}}}'
+            named = b"o%d" % order if by_order else b"k%d" % key
+            yield topic, None, named, value.encode(), START_MS + order, ()
 
 
-def rows(data: DataSet, totals: Totals) -> Iterator[Row]:
-    """Yield the rows to write, one a millisecond; the totals grow with them."""
-    for number, (key, amount, value) in enumerate(purchases(data)):
-        count, total = totals.get(key, (0, 0))
-        totals[key] = (count + 1, total + amount)
-        yield data.topic, None, key, value, START_MS + number, ()
+def lines(size: Size, topics: Sequence[str], words: int = 8) -> Iterator[Row]:
+    """Yield lines of text without a key; of ``size.keys`` words some are much more frequent than others.
+
+    >>> next(lines(Size(1, 1000), ["in"], words=3))[3]
+    b'w33 w9 w188'
+    """
+    rng = random.Random(SEED)
+    (topic,) = topics
+    vocabulary = [f"w{number}" for number in range(size.keys)]
+    weights = [1 / (rank + 10) for rank in range(size.keys)]
+    for rank in range(1, size.keys):
+        weights[rank] += weights[rank - 1]
+    for numbers in chunks(size.records):
+        chosen = rng.choices(vocabulary, cum_weights=weights, k=len(numbers) * words)
+        for number in numbers:
+            at = (number - numbers.start) * words
+            yield topic, None, None, " ".join(chosen[at : at + words]).encode(), START_MS + number, ()
 
 
-def write(log: Log, data: DataSet, progress: Progress | None = None) -> Written:
-    """Make the topic and fill it; keys go to the partition to which Java's producer sends them."""
-    log.admin.ensure_topics([TopicSpec(data.topic, data.partitions, KEPT)])
-    written = Written()
-    bar = progress.add_task("writing purchases", total=data.records) if progress else None
-    producer = log.producer(None)
-    producer.init()
-    producer.begin()
-    pending = rows(data, written.totals)
-    for start in range(0, data.records, CHUNK):
-        count = min(CHUNK, data.records - start)
-        producer.produce(next(pending) for _ in range(count))
-        if progress is not None and bar is not None:
-            progress.update(bar, advance=count)
-    producer.flush()
-    written.ends = log.admin.end_offsets([(data.topic, partition) for partition in range(data.partitions)])
-    return written
+def customers_and_purchases(size: Size, topics: Sequence[str]) -> Iterator[Row]:
+    """Yield a table of customers, all of them first, then purchases; with every tenth purchase a customer moves.
 
-
-def progress_bar() -> Progress:
-    """A bar on standard error, so that standard output is for results; nothing where it is no terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    >>> [(row[0], row[2], row[3].decode()[:13]) for row in customers_and_purchases(Size(3, 2), ["in", "customers"])]
+    [('customers', b'k0', '{"land":"ES",'), ('customers', b'k1', '{"land":"AT",'), ('in', b'k1', '{"order":2,"c')]
+    """
+    rng = random.Random(SEED)
+    purchased, customers = topics
+    known = min(size.keys, size.records)
+    for numbers in chunks(size.records):
+        count = len(numbers)
+        keys = rng.choices(range(known), k=count)
+        amounts = rng.choices(range(1, 100), k=count)
+        items, lands = rng.choices(ITEMS, k=count), rng.choices(LANDS, k=count)
+        for order, key, amount, item, land in zip(numbers, keys, amounts, items, lands, strict=True):
+            if order < known or order % 10 == 0:
+                key = order if order < known else key
+                value = f'{{"land":"{land}","since":{order}}}'
+                yield customers, None, b"k%d" % key, value.encode(), START_MS + order, ()
+            else:
+                value = f'{{"order":{order},"customer":"k{key}","item":"{item}","amount":{amount},"paid":true}}'
+                yield purchased, None, b"k%d" % key, value.encode(), START_MS + order, ()

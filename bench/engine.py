@@ -22,8 +22,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from bench.data import KEPT, START_MS
-from bench.peers.job import build
+from bench.data import START_MS
+from bench.workloads.count_sum import build
+from bench.writing import KEPT
 from penstock import config as settings
 from penstock.clock import SystemClock, stopwatch_us
 from penstock.dev.broker import Broker
@@ -86,14 +87,14 @@ def measure(keys: int, epochs: int) -> dict[str, Any]:
 def figures(log: KafkaLog, config: dict[str, Any], session: Any, keys: int, epochs: int) -> dict[str, Any]:
     """Count the keys, forget the state, start again, and run small epochs."""
     write(log, one_of_each(keys))
-    engine = Engine(build("in", "out").build(), config, session, clock=SystemClock())
+    engine = Engine(build(["in"], "out").build(), config, session, clock=SystemClock())
     loop = engine.start()
     while loop.step():
         pass
     engine.close()
     shutil.rmtree(config["state_dir"])
     told: list[RestoreProgress] = []
-    again = Engine(build("in", "out").build(), config, session, clock=SystemClock(), tell=told.append)
+    again = Engine(build(["in"], "out").build(), config, session, clock=SystemClock(), tell=told.append)
     began = stopwatch_us()
     again.start()
     seconds = (stopwatch_us() - began) / 1_000_000

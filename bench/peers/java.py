@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 KAFKA = "4.3.1"
 #: Kafka Streams brings its clients, RocksDB and Jackson; and a logger that writes warnings to standard error
 COORDINATES = (f"org.apache.kafka:kafka-streams:{KAFKA}", "org.slf4j:slf4j-simple:1.7.36@jar")
-SOURCE = Path(__file__).with_name("CountSum.java")
+SOURCE = Path(__file__).with_name("Jobs.java")
 
 
 class CompilerNotFound(PenstockError):
@@ -65,14 +65,14 @@ def _compile(javac: Path, class_path: str, source: Path, classes: Path) -> None:
         raise CompilationFailed(f"{source.name} does not compile:\n{done.stderr}")
 
 
-def command(main: str, *arguments: str, heap_mb: int = 1024) -> list[str]:
-    """The command that runs a class, from the source beside this file that is called like it."""
+def command(*arguments: str, heap_mb: int = 1024) -> list[str]:
+    """The command that runs the program."""
     return [
         str(find_java()),
         f"-Xmx{heap_mb}m",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
-        compiled(SOURCE.with_stem(main)),
-        main,
+        compiled(),
+        SOURCE.stem,
         *arguments,
     ]

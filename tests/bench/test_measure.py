@@ -1,15 +1,11 @@
 """What is measured: rates from commit to commit, processor time and memory of all processes of a program."""
 
-import doctest
 import os
 import subprocess
 import sys
 
 import pytest
 from bench.measure import Footprint, NothingToMeasure, Sample, machine_cpu_seconds, members, part
-from bench.peers import job
-
-from bench import data, measure
 
 PARENT = """
 import subprocess, sys
@@ -86,8 +82,3 @@ def test_the_machine_uses_at_least_what_a_process_uses():
     footprint = Footprint(os.getpid())
     footprint.sample()
     assert machine_cpu_seconds() >= footprint.cpu_seconds - 0.1
-
-
-@pytest.mark.parametrize("module", [measure, data, job])
-def test_the_examples_run(module):
-    assert doctest.testmod(module).failed == 0

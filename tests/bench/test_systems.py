@@ -4,16 +4,23 @@ import sys
 import time
 
 import pytest
-from bench.data import DataSet, progress_bar, write
+from bench.command import Plan, perform
 from bench.measure import members
 from bench.peers.java import CompilationFailed, CompilerNotFound, compiled, find_javac
-from bench.peers.run import Bench, check
-from bench.peers.system import SYSTEMS, Process, SystemFailed
-from bench.throughput import names, ratios
+from bench.peers.process import Process, SystemFailed
+from bench.peers.system import SYSTEMS
+from bench.registry import WORKLOADS
+from bench.results import ResultsDiffer
+from bench.runs import Run, middles, ratios
+from bench.stage import Stage, progress_bar
+from bench.watch import part_done
+from bench.workloads.base import Kind, Size
+from bench.writing import write
 
+from bench import rate
 from penstock.dev.jars import JavaNotFound
+from penstock.errors import ConfigError
 from penstock.log.kafka import KafkaLog
-from penstock.log.memory import MemoryLog
 
 PROGRAM = """
 import subprocess, sys
@@ -44,7 +51,7 @@ def test_a_program_ends_with_its_input_and_leaves_no_child(tmp_path):
     process = Process([sys.executable, "-c", PROGRAM], tmp_path / "log")
     until(lambda: process.told("METRICS"))
     assert process.heard["RUNNING"] >= process.started
-    assert process.told("METRICS") == {"epochs": 3}
+    assert [told for _, told in process.told("METRICS")] == [{"epochs": 3}]
     assert len(members(process.pid)) == 2
     process.check()
     assert process.stop() == 4
@@ -90,40 +97,41 @@ def test_a_source_that_does_not_compile_is_quoted_and_leaves_nothing(tmp_path):
 @pytest.mark.skipif(not has_compiler(), reason="needs a JDK")
 def test_java_counts_and_sums_exactly_once_and_its_rate_is_measured(kafka_broker):
     log = KafkaLog(kafka_broker.bootstrap_servers)
-    data = DataSet("bench-systems", records=60_000, keys=500)
-    bench = Bench(kafka_broker, log, data, write(log, data), threads=2, warm_up=0, settings=["commit.interval.ms=20"])
-    run = bench.run(SYSTEMS["java"], "bench-systems-java", progress_bar())
-    assert 500 <= run.outputs <= 60_000
-    assert 0 < run.from_start < run.from_running
-    assert run.steady > 0
-    assert run.roles["program"].processes == 1
-    assert run.peak_bytes > 50_000_000
-    wrong = bench.written.totals | {b"k1": (1, -1)}
-    with pytest.raises(SystemFailed, match=r"1 of 500 results .*b'k1': .*instead of count 1, sum -1"):
-        check(log, "bench-systems-java-totals", data.partitions, wrong)
+    stage = Stage(kafka_broker, log, progress_bar(), threads=2)
+    written = write(log, WORKLOADS["rekey-aggregate"], Size(60_000, 500), prefix="bench-systems-")
+    run = rate.measure(stage, written, SYSTEMS["java"], "bench-systems-java", 0)
+    assert 500 <= run.figures["outputs"] <= 60_000
+    assert 0 < run.figures["from_start"] < run.figures["from_running"]
+    assert run.roles["program"]["processes"] == 1
+    assert run.figures["peak_mb"] > 50
+    written.right.last[b"k1"] = b"{}"
+    with pytest.raises(ResultsDiffer, match=r"b'k1': .*instead of b'{}'"):
+        stage.check(written, "bench-systems-java-results")
+    stage.forget("bench-systems-")
+    assert not [topic for topic in log.admin.topics() if topic.startswith("bench-systems-")]
     log.close()
 
 
-def test_a_missing_and_a_surplus_result_are_both_wrong():
-    log = MemoryLog()
-    written = write(log, DataSet("in", records=1))
-    producer = log.producer(None)
-    producer.produce([("in", 0, b"stranger", b'{"count": 1, "sum": 1}', 1, ())])
-    producer.flush()
-    with pytest.raises(SystemFailed, match=r"k\d+': .* instead of"):
-        check(log, "in", 4, written.totals)
+def test_the_stage_that_is_farthest_behind_tells_how_far_a_system_is():
+    assert part_done({"": 50}, {"": 100, "inner": 40}) == 0
+    assert part_done({"": 100, "inner": 10}, {"": 100, "inner": 40}) == 0.25
 
 
-def test_penstock_is_compared_with_every_system_by_the_median():
-    class Run:
-        def __init__(self, system, rate):
-            self.system, self.steady, self.from_running, self.from_start = system, rate, rate, rate / 2
+def test_penstock_is_compared_with_its_like_by_the_median():
+    def run(system, rate):
+        return Run("count-sum", system, system, 0, {"steady": rate})
 
-    rounds = [Run("java", 10), Run("penstock", 30), Run("penstock", 20), Run("penstock", 10), Run("java", 10)]
-    assert ratios(rounds) == {"java": {"steady": 2, "from_running": 2, "from_start": 2}}
-    assert ratios(rounds[:1]) == {}
+    rounds = [run("java", 10), run("penstock", 30), run("penstock", 20), run("penstock", 10), run("java-alo", 5)]
+    assert ratios(middles(rounds), Kind.RATE) == {"penstock/java": 2}
+    assert ratios(middles(rounds[:1]), Kind.RATE) == {}
 
 
-def test_an_unknown_system_is_refused_by_name():
-    with pytest.raises(Exception, match="no such system: flink"):
-        names("java,flink")
+def test_less_is_better_where_time_is_measured():
+    rounds = [Run("latency-5k", name, name, 0, {"p50_ms": ms}) for name, ms in (("java", 100), ("penstock", 200))]
+    assert ratios(middles(rounds), Kind.LATENCY) == {"penstock/java": 0.5}
+
+
+@pytest.mark.parametrize("plan", [Plan(workloads=["flink"]), Plan(systems=["flink"])])
+def test_an_unknown_name_is_refused_before_anything_is_started(plan):
+    with pytest.raises(ConfigError, match=r"no such (workload|system): flink"):
+        perform(plan)

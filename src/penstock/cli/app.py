@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from penstock.cli.bench import bench
 from penstock.cli.consume import consume
 from penstock.cli.demo import demo
 from penstock.cli.dev import dev
@@ -48,6 +49,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, status, reset, demo, dev, topology, produce, consume, doctor, config, version):
+for command in (run, status, reset, demo, dev, topology, produce, consume, doctor, config, bench, version):
     app.command()(command)
 app.add_typer(topics, name="topics")

@@ -1,0 +1,180 @@
+"""Run workloads on systems: what ``penstock bench`` does.
+
+One system after the other reads the same topics into a topic of its own, with state and consumer group of its own. Every other round
+goes in reverse order: a machine with neighbours drifts by half within minutes, and medians over three rounds are compared. A figure
+counts only if the results are right. The broker is made warm before the first system, and its processor time is reported beside that of
+the system: they share the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from bench import rate
+from bench.peers.system import SYSTEMS, System
+from bench.registry import WORKLOADS
+from bench.runs import Run
+from bench.stage import Stage, progress_bar
+from bench.workloads.base import Kind, Size, Workload
+from bench.writing import Written, warm, write
+from penstock.dev.broker import Broker
+from penstock.errors import ConfigError, PenstockError
+from penstock.log.kafka import KafkaLog
+
+#: what ``--quick`` runs
+QUICK = ("stateless-100b", "count-sum", "word-count", "tumbling", "stream-table-join")
+QUICK_SYSTEMS = ("java", "penstock")
+
+#: how a system is measured, by the kind of the workload
+KINDS: dict[Kind, Callable[[Stage, Written, System, str, int], Run]] = {Kind.RATE: rate.measure}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. ``records`` None: as many as the workload says."""
+
+    workloads: Sequence[str] = ()
+    systems: Sequence[str] = QUICK_SYSTEMS
+    records: int | None = None
+    rounds: int = 3
+    quick: bool = False
+    profile: bool = False
+    threads: int = field(default_factory=lambda: os.cpu_count() or 2)
+    #: of Penstock, ``name=value``
+    settings: Sequence[str] = ()
+
+    def chosen(self) -> list[tuple[Workload, Size]]:
+        """Return the workloads, each with its size."""
+        default = QUICK if self.quick else tuple(WORKLOADS)
+        found = [named(WORKLOADS, name, "workload") for name in self.workloads or default]
+        return [(workload, self._size(workload)) for workload in found]
+
+    def _size(self, workload: Workload) -> Size:
+        records = self.records or (workload.quick if self.quick else workload.size.records)
+        return replace(workload.size, records=records)
+
+    def chosen_systems(self) -> list[System]:
+        """Return the systems."""
+        return [named(SYSTEMS, name, "system") for name in self.systems]
+
+
+def named(known: dict[str, Any], name: str, what: str) -> Any:
+    """Return what has a name, or refuse it.
+
+    >>> named({"java": 1}, "flink", "system")
+    Traceback (most recent call last):
+    ...
+    penstock.errors.ConfigError: no such system: flink. There are java
+    """
+    if name not in known:
+        raise ConfigError(f"no such {what}: {name}. There are {', '.join(known)}")
+    return known[name]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was found: runs, and what could not be run or was wrong."""
+
+    plan: Plan
+    runs: list[Run] = field(default_factory=list)
+    sizes: dict[str, Size] = field(default_factory=dict)
+    #: (workload, system) → why
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
+    skipped: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def of(self, workload: str) -> list[Run]:
+        """Return the runs of one workload."""
+        return [run for run in self.runs if run.workload == workload]
+
+
+def machine() -> dict[str, Any]:
+    """Say where this runs."""
+    return {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
+
+
+def perform(plan: Plan) -> Outcome:
+    """Start a broker, run everything that the plan says."""
+    chosen, systems = plan.chosen(), plan.chosen_systems()
+    outcome = Outcome(plan)
+    with progress_bar() as progress, Broker(heap_mb=1024) as broker:
+        log = KafkaLog(broker.bootstrap_servers)
+        stage = Stage(broker, log, progress, plan.threads, plan.settings, plan.profile)
+        try:
+            for number, (workload, size) in enumerate(chosen):
+                outcome.sizes[workload.name] = size
+                _perform(stage, workload, size, systems, outcome, first=number == 0)
+        finally:
+            log.close()
+    return outcome
+
+
+def _perform(
+    stage: Stage, workload: Workload, size: Size, systems: Sequence[System], outcome: Outcome, first: bool
+) -> None:
+    """Run one workload on all systems."""
+    written = write(stage.log, workload, size, stage.progress)
+    if first:
+        warm(stage.log, written)
+    for number, system in turns(systems, outcome.plan.rounds):
+        place = workload.name, system.name
+        if place in outcome.failed or place in outcome.skipped:
+            continue
+        if not system.can(workload.job):
+            outcome.skipped[place] = "it cannot do this job"
+            continue
+        application_id = f"bench-{workload.name}-{system.name}-{number}"
+        try:
+            outcome.runs.append(KINDS[workload.kind](stage, written, system, application_id, number))
+        except PenstockError as error:
+            outcome.failed[place] = str(error)
+        stage.forget(application_id)
+    stage.forget(*written.topics)
+
+
+def turns(systems: Sequence[System], rounds: int) -> Iterator[tuple[int, System]]:
+    """Yield systems round by round, every other round in reverse order.
+
+    >>> [(number, system.name) for number, system in turns([SYSTEMS["java"], SYSTEMS["penstock"]], 2)]
+    [(0, 'java'), (0, 'penstock'), (1, 'penstock'), (1, 'java')]
+    """
+    for number in range(rounds):
+        for system in systems if number % 2 == 0 else reversed(systems):
+            yield number, system
+
+
+def plain(data: Any) -> Any:
+    """Return plain data in which what is not a number is None: JSON has no word for it.
+
+    >>> plain({"a": [math.nan, 1.0]})
+    {'a': [None, 1.0]}
+    """
+    if isinstance(data, dict):
+        return {name: plain(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return None if isinstance(data, float) and math.isnan(data) else data
+
+
+def save(data: dict[str, Any], path: Path) -> None:
+    """Write plain data to a file."""
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def as_data(outcome: Outcome) -> dict[str, Any]:
+    """Return everything as plain data."""
+    found = {
+        "machine": machine(),
+        "plan": asdict(outcome.plan),
+        "workloads": {name: asdict(size) for name, size in outcome.sizes.items()},
+        "runs": [asdict(run) for run in outcome.runs],
+        "failed": [{"workload": w, "system": s, "reason": why} for (w, s), why in outcome.failed.items()],
+        "skipped": [{"workload": w, "system": s, "reason": why} for (w, s), why in outcome.skipped.items()],
+    }
+    return cast("dict[str, Any]", plain(found))

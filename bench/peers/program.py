@@ -1,0 +1,79 @@
+"""A job as a program of Penstock::
+
+    python -m bench.peers.program job bootstrap application-id exactly_once|at_least_once lanes state-dir in,in out [name=value ...]
+
+What follows are settings of Penstock; those that begin with ``job.`` are the job's own, ``job.profile`` tells the metrics every
+second. It prints a line for each state and for a restore, ends at the end of its standard input or at SIGTERM, and tells its metrics
+at last.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from penstock.app import App, State
+from penstock.engine.recovery import RestoreProgress
+
+TOLD = ("epochs", "retries", "records_in", "spent_us")
+
+
+def announce(now: State, before: State) -> None:
+    print(now.name, flush=True)
+
+
+def announce_restore(progress: RestoreProgress) -> None:
+    print("RESTORING", flush=True)
+    if progress.done:
+        print("RESTORED", progress.restored, flush=True)
+
+
+def end_with_input() -> None:
+    """Ask this process to end when nobody holds the other end of its standard input any more."""
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def tell_metrics(app: App) -> None:
+    metrics = app.metrics()
+    print("METRICS", json.dumps({name: metrics[name] for name in TOLD if name in metrics}), flush=True)
+
+
+def keep_telling(app: App, over: threading.Event) -> None:
+    """Tell the metrics every second."""
+    while not over.wait(1):
+        tell_metrics(app)
+
+
+def main(arguments: list[str]) -> None:
+    job, bootstrap, application_id, guarantee, lanes, state_dir, sources, target, *given = arguments
+    settings: dict[str, Any] = dict(setting.split("=", 1) for setting in given)
+    options = {name.removeprefix("job."): settings.pop(name) for name in list(settings) if name.startswith("job.")}
+    profile = options.pop("profile", None)
+    module = importlib.import_module(f"bench.workloads.{job}")
+    app = App(
+        module.build(sources.split(","), target, **options),
+        application_id=application_id,
+        bootstrap_servers=bootstrap,
+        processing_guarantee=guarantee,
+        **{"lanes": int(lanes), "master": f"local[{lanes}]", "state_dir": state_dir, **settings},
+    )
+    app.on_state_change(announce)
+    app.on_restore(announce_restore)
+    over = threading.Event()
+    threading.Thread(target=end_with_input, daemon=True).start()
+    if profile:
+        threading.Thread(target=keep_telling, args=(app, over), daemon=True).start()
+    app.run()
+    over.set()
+    tell_metrics(app)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,84 @@
+"""A row of figures for each run of a system, and what several rounds come to."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bench.workloads.base import Kind
+
+#: the figure by which systems are compared, and whether more of it is better
+HEADLINES: dict[Kind, tuple[str, bool]] = {
+    Kind.RATE: ("steady", True),
+    Kind.LATENCY: ("p50_ms", False),
+    Kind.RESTORE: ("restored_per_second", True),
+    Kind.RESTART: ("seconds_to_result", False),
+    Kind.GROWTH: ("cpu_us_per_record", False),
+}
+
+
+@dataclass(slots=True)
+class Run:
+    """What one system did in one round. What the figures are depends on the kind of the workload."""
+
+    workload: str
+    system: str
+    label: str
+    round: int
+    figures: dict[str, float]
+    roles: dict[str, Any] = field(default_factory=dict)
+    profile: dict[str, float] = field(default_factory=dict)
+
+
+class Middle(NamedTuple):
+    """The median of the rounds, and the least and the most of them."""
+
+    median: float
+    least: float
+    most: float
+
+
+def middle(values: Iterable[float]) -> Middle:
+    """Return the median and the spread.
+
+    >>> middle([3, 1, 2])
+    Middle(median=2, least=1, most=3)
+    """
+    found = list(values)
+    return Middle(statistics.median(found), min(found), max(found))
+
+
+def middles(runs: Sequence[Run]) -> dict[str, dict[str, Middle]]:
+    """Return for every system of one workload the figures over its rounds."""
+    systems: dict[str, list[Run]] = {}
+    for run in runs:
+        systems.setdefault(run.system, []).append(run)
+    return {
+        name: {figure: middle(run.figures[figure] for run in rounds) for figure in rounds[0].figures}
+        for name, rounds in systems.items()
+    }
+
+
+#: whom each form of Penstock is compared with
+COMPARED = {
+    "penstock": ("java", "java-2s", "java-default", "quixstreams", "spark-streaming", "spark-tws"),
+    "penstock-alo": ("java-alo",),
+}
+
+
+def ratios(found: Mapping[str, Mapping[str, Middle]], kind: Kind) -> dict[str, float]:
+    """Return how many times as good Penstock is as the others, by the medians: exactly once against exactly once.
+
+    >>> ratios({"java": {"steady": middle([10])}, "penstock": {"steady": middle([30])}}, Kind.RATE)
+    {'penstock/java': 3.0}
+    """
+    figure, more_is_better = HEADLINES[kind]
+    compared: dict[str, float] = {}
+    for ours, others in COMPARED.items():
+        for other in others:
+            if ours in found and other in found:
+                mine, theirs = found[ours][figure].median, found[other][figure].median
+                compared[f"{ours}/{other}"] = mine / theirs if more_is_better else theirs / mine
+    return compared

@@ -1,0 +1,98 @@
+"""``penstock bench``: Penstock side by side with Kafka Streams and others. The code is in ``bench/``, beside ``src/``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.dev import interruptible
+from penstock.cli.exits import FAILED, INTERRUPTED, WrongUse
+from penstock.cli.output import console, print_json
+
+#: where the benchmarks are in a checkout: this file is in src/penstock/cli
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def bench(
+    workloads: Annotated[list[str] | None, typer.Argument(help="Names; without one, all.", show_default=False)] = None,
+    systems: Annotated[str, typer.Option(help="Names, with commas between them.")] = "java,penstock",
+    records: Annotated[
+        int | None, typer.Option(help="Records of each workload.", min=1, show_default="its own")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Of which medians are taken.", min=1, show_default="3")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few records, few workloads, one round: a check.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Tell where the time of an epoch goes.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of Java, lanes of Penstock.", min=1, show_default="cores")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, a setting of Penstock.", show_default=False)
+    ] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", help="Write everything to this file; - is standard output.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write tables to this file.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the workloads and systems.")] = False,
+) -> None:
+    """Measure Penstock and other systems on one broker and one set of data, and check that the results are equal.
+
+    Needs a checkout of the sources and, for Kafka Streams, a JDK. Exit code 1: results differ, or a system has failed.
+    """
+    command, report = _load("bench.command"), _load("bench.report")
+    if listing:
+        report.show_list(console())
+        return
+    given: dict[str, Any] = {"threads": threads, "rounds": rounds or (1 if quick else 3)}
+    plan = command.Plan(
+        workloads=workloads or (),
+        systems=systems.split(","),
+        records=records,
+        quick=quick,
+        profile=profile,
+        settings=setting or (),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    with interruptible():
+        try:
+            outcome = command.perform(plan)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+    _write(command, report, outcome, json_file, markdown, pictures)
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def _write(
+    command: Any, report: Any, outcome: Any, json_file: str | None, markdown: Path | None, pictures: Path | None
+) -> None:
+    data = command.as_data(outcome)
+    if json_file == "-":
+        print_json(data)
+    else:
+        report.show(outcome, console())
+    if json_file not in (None, "-"):
+        command.save(data, Path(json_file))
+    if markdown is not None:
+        _load("bench.markdown").save(data, markdown)
+    if pictures is not None:
+        _load("bench.pictures").save(data, pictures)
+
+
+def _load(name: str) -> Any:
+    """Import a module of the benchmarks; say what to do where there are none."""
+    if (CHECKOUT / "bench" / "command.py").is_file() and str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not name.startswith(error.name or "?"):
+            raise
+        raise WrongUse(
+            "the benchmarks are not installed with the package: they are in the folder bench/ of its sources. "
+            "Clone them, and run this in the clone after pip install --editable ."
+        ) from error
