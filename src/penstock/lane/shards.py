@@ -16,10 +16,10 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import cast
 
 import msgspec
 
@@ -30,18 +30,16 @@ from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name
 from penstock.state import pending
 from penstock.state.lmdb_store import LmdbState
-from penstock.state.restore import restore
+from penstock.state.restore import Incoming
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreSpec
 
 #: the map of a shard that holds its standing
 STANDING = "penstock/standing"
-#: changelog rows brought in at a time
-CHUNK = 100_000
+#: changelog rows read at a time
+BATCH = 10_000
 #: a copy that is behind by more (half of Kafka's delete.retention.ms) is made anew
 OLDEST_MS = 12 * 60 * 60 * 1000
-#: changelog rows (key, value, timestamp) that follow each other, and the offset after them
-Changes: TypeAlias = tuple[int, list[tuple[bytes, bytes | None, int]]]
 
 
 class Standing(msgspec.Struct):
@@ -202,38 +200,53 @@ class Shards:
         end: int,
         budget: int | None,
     ) -> None:
-        spec = self._specs[name]
-        chunk = CHUNK if budget is None else max(1, min(CHUNK, budget - self.restored))
-        for reached, rows in self._rows(spec, shard, partition, start, end, chunk):
-            read = dict(standing.read.get(name, ()))
-            read[partition] = reached
-            standing.read = {**standing.read, name: sorted(read.items())}
-            with state.batch():
-                restore(spec, state, rows)
-                self._stand(state, standing, None, standing.read)
-            self.restored += len(rows)
+        waiting, reached = Incoming(self._specs[name]), start
+        room = None if budget is None else budget - self.restored
+        for reached, keys, values, times in self._rows(self._specs[name], shard, partition, start, end, room):
+            waiting.add(keys, values, times)
+            if waiting.is_full() or (budget is not None and self.restored + len(waiting) >= budget):
+                self._write(state, standing, name, partition, reached, waiting)
             if budget is not None and self.restored >= budget:
                 return
+        if len(waiting):
+            self._write(state, standing, name, partition, reached, waiting)
 
-    def _rows(self, spec: StoreSpec, shard: int, partition: int, start: int, end: int, chunk: int) -> Iterator[Changes]:
-        """Yield the changelog rows of a shard in chunks of about so many, with the offset after each."""
+    def _write(
+        self, state: LmdbState, standing: Standing, name: str, partition: int, reached: int, waiting: Incoming
+    ) -> None:
+        """Write what was read of a changelog partition, and that it was: a restore may end here and go on later."""
+        read = dict(standing.read.get(name, ()))
+        read[partition] = reached
+        count = len(waiting)
+        with state.batch():
+            waiting.write_to(state)
+            self._stand(state, standing, None, {**standing.read, name: sorted(read.items())})
+        self.restored += count
+
+    def _rows(
+        self, spec: StoreSpec, shard: int, partition: int, start: int, end: int, room: int | None
+    ) -> Iterator[tuple[int, list[bytes], list[bytes | None], list[int]]]:
+        """Yield the changelog rows of a shard by column, with the offset after them; not many more than there is room for."""
         if start >= end:
             return
         topic = spec.source_topic or changelog_name(self.stage.application_id, spec.name)
-        mine: Callable[[bytes], bool] = lambda key: True  # noqa: E731
-        if spec.source_topic is not None:
-            shards, gathered = self.stage.shards, self._gathered(spec.source_topic)
-            mine = lambda key: (0 if gathered else shard_of(key, shards)) == shard  # noqa: E731
-        waiting: list[tuple[bytes, bytes | None, int]] = []
-        reached = start
-        first, most = self._from(topic, partition, start), min(chunk, 10_000)
-        for reached, batch in self.reader().batches(topic, partition, first, end, most):
-            waiting += [(key, value, time) for key, value, time in batch if key is not None and mine(key)]
-            if len(waiting) >= chunk:
-                yield reached, waiting
-                waiting = []
-        if waiting:
-            yield reached, waiting
+        first, most = self._from(topic, partition, start), BATCH if room is None else max(1, min(BATCH, room))
+        for reached, keys, values, times in self.reader().columns(topic, partition, first, end, most):
+            mine = self._mine(spec.source_topic, shard, keys)
+            if mine is not None:
+                values, times = [values[place] for place in mine], [times[place] for place in mine]
+                keys = [keys[place] for place in mine]
+            if keys:
+                yield reached, cast("list[bytes]", keys), values, times
+
+    def _mine(self, source: str | None, shard: int, keys: list[bytes | None]) -> list[int] | None:
+        """Return the places of the keys that belong to the shard; None if all do. A row without a key is nobody's."""
+        if source is None or self._gathered(source):
+            if source is not None and shard:
+                return []
+            return [place for place, key in enumerate(keys) if key is not None] if None in keys else None
+        shards = self.stage.shards
+        return [place for place, key in enumerate(keys) if key is not None and shard_of(key, shards) == shard]
 
     def _gathered(self, topic: str) -> bool:
         """Whether all records of a source topic go to one shard."""

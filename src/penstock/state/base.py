@@ -28,6 +28,19 @@ if TYPE_CHECKING:
 OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 
 
+class SortedRows(Protocol):
+    """Rows in ascending order of their keys, each key once; ``state.bulk`` makes them. May be iterated more than once."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
+
+    @property
+    def size(self) -> int:
+        """About as many bytes as all keys and values have."""
+        ...
+
+
 class BytesStore(Protocol):
     """One ordered map of bytes: the single seam below every store, with two bodies (memory, LMDB)."""
 
@@ -45,6 +58,10 @@ class BytesStore(Protocol):
 
     def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
         """Put every row (value None: delete), atomically."""
+        ...
+
+    def load(self, rows: SortedRows) -> None:
+        """Put every row, atomically. Keys ascend, each comes once, and is one that is stored as it is: for less."""
         ...
 
     def count(self) -> int:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from heapq import merge
 from itertools import islice, repeat
 from operator import itemgetter
@@ -27,10 +28,14 @@ from weakref import WeakSet
 import lmdb
 
 from penstock.errors import StoreError
-from penstock.state.lmdb_format import LONG, boot_id, pack_bucket, prepare_folder, stored_key, unpack_bucket, user_key
+from penstock.state.base import SortedRows
+from penstock.state.lmdb_format import LONG, boot_id, prepare_folder, stored_key, unpack_bucket, user_key
+from penstock.state.lmdb_write import load, put_all
 
 Row: TypeAlias = tuple[bytes, bytes]
 Write: TypeAlias = tuple[bytes, bytes | None]
+#: what is done to a map in a transaction: (transaction, database, overflow); None: the map is dropped
+Step: TypeAlias = Callable[[Any, Any, Any], None] | None
 
 MAP_SIZE = 1 << 26  # bytes of address space to begin with; the file is sparse, and grows by doubling
 MAX_MAPS = 4096
@@ -115,7 +120,14 @@ class LmdbMap:
 
     def write(self, rows: list[Write]) -> None:
         """Put every row (value None: delete), atomically."""
-        self._state.run(self.name, rows)
+        if rows:
+            self._state.run(self.name, partial(put_all, dict(rows)))
+
+    def load(self, rows: SortedRows) -> None:
+        """Put every row, atomically: keys ascend, and are none of those that are stored otherwise or in a bucket."""
+        if len(rows):
+            self._state.make_room(2 * rows.size)
+            self._state.run(self.name, partial(load, rows))
 
     def _databases(self) -> tuple[Any, Any]:
         self._state.look()
@@ -211,7 +223,7 @@ class LmdbState:
         self._slots: dict[str, int] = {}
         self._handles: dict[int, tuple[Any, Any]] = {}
         self._maps: dict[str, LmdbMap] = {}
-        self._queue: list[tuple[str, list[Write] | None]] | None = None
+        self._queue: list[tuple[str, Step]] | None = None
         _open[self.path] = self
         _every.add(self)
 
@@ -337,18 +349,29 @@ class LmdbState:
 
     # ---- writing
 
-    def run(self, name: str, rows: list[Write] | None) -> None:
-        """Write rows to a map, or drop it (None): now, or at the end of the batch."""
+    def run(self, name: str, step: Step) -> None:
+        """Do something to a map: now, or at the end of the batch."""
         if self._queue is not None:
-            self._queue.append((name, rows))
+            self._queue.append((name, step))
         else:
-            self._commit([(name, rows)])
+            self._commit([(name, step)])
 
-    def _commit(self, queue: list[tuple[str, list[Write] | None]]) -> None:
+    def make_room(self, size: int) -> None:
+        """Grow the map, so that a large write need not find out half-way, and begin again."""
+        self.look()
+        info = self._environment.info()
+        wanted, limit = (info["last_pgno"] + 1) * self._environment.stat()["psize"] + size, info["map_size"]
+        if wanted > limit:
+            while limit < wanted:
+                limit *= 2
+            self.release()
+            self._environment.set_mapsize(limit)
+
+    def _commit(self, queue: list[tuple[str, Step]]) -> None:
         if not queue:
             return
         while True:
-            self._place([name for name, rows in queue if rows])
+            self._place([name for name, step in queue if step is not None])
             if self._growing(lambda: self._transact(queue)):
                 return
 
@@ -360,20 +383,20 @@ class LmdbState:
         self.release()
         self._open_handles(islice(free, fresh))
 
-    def _transact(self, queue: list[tuple[str, list[Write] | None]]) -> bool:
+    def _transact(self, queue: list[tuple[str, Step]]) -> bool:
         """Do the steps of the queue; False if another process changed the directory since we read it."""
         slots = dict(self._slots)
         with self._environment.begin(write=True) as transaction:
             if transaction.get(_GENERATION, None, self._directory) != self._generation:
                 return False
-            for name, rows in queue:
-                if rows is None:
+            for name, step in queue:
+                if step is None:
                     self._empty(transaction, slots.pop(name, None))
-                elif rows:
-                    if name not in slots:
-                        taken = set(slots.values())
-                        slots[name] = next(slot for slot in sorted(self._handles) if slot not in taken)
-                    self._put(transaction, *self._handles[slots[name]], dict(rows))
+                    continue
+                if name not in slots:
+                    taken = set(slots.values())
+                    slots[name] = next(slot for slot in sorted(self._handles) if slot not in taken)
+                step(transaction, *self._handles[slots[name]])
             if slots != self._slots:
                 self._write_directory(transaction, slots)
         return True
@@ -382,19 +405,6 @@ class LmdbState:
         if slot is not None:
             for database in self._handles[slot]:
                 transaction.drop(database, delete=False)
-
-    def _put(self, transaction: Any, database: Any, overflow: Any, rows: dict[bytes, bytes | None]) -> None:
-        puts: dict[bytes, bytes] = {}
-        for key, value in rows.items():
-            stored = key if key and key[0] else stored_key(key)
-            if len(stored) >= LONG:
-                _put_long(transaction, overflow, stored[:LONG], key, value)
-            elif value is None:
-                transaction.delete(stored, db=database)
-            else:
-                puts[stored] = value
-        # LMDB writes neighbours much faster
-        transaction.cursor(database).putmulti([(stored, puts[stored]) for stored in sorted(puts)])
 
     def _write_directory(self, transaction: Any, slots: dict[str, int]) -> None:
         generation = int.from_bytes(transaction.get(_GENERATION, b"", self._directory), "big") + 1
@@ -423,15 +433,3 @@ def _inode(path: str) -> int | None:
         return os.stat(os.path.join(path, "data.mdb")).st_ino
     except FileNotFoundError:
         return None
-
-
-def _put_long(transaction: Any, overflow: Any, prefix: bytes, key: bytes, value: bytes | None) -> None:
-    rows = unpack_bucket(transaction.get(prefix, b"", overflow))
-    if value is None:
-        rows.pop(key, None)
-    else:
-        rows[key] = value
-    if rows:
-        transaction.put(prefix, pack_bucket(rows), db=overflow)
-    else:
-        transaction.delete(prefix, db=overflow)

@@ -8,6 +8,8 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
+from penstock.state.base import SortedRows
+
 #: rows fetched at a time while a range is iterated, so that a write in between is neither an error nor a copy of
 #: everything
 CHUNK = 256
@@ -68,6 +70,10 @@ class MemoryMap:
                 if keys is not None and key not in table:
                     keys.add(key)
                 table[key] = value
+
+    def load(self, rows: SortedRows) -> None:
+        """Put every row."""
+        self.write(list(rows))
 
     def count(self) -> int:
         """Return the number of entries."""

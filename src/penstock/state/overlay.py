@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from heapq import merge
 from operator import itemgetter
 
-from penstock.state.base import BytesStore, Sealed, ShardState
+from penstock.state.base import BytesStore, Sealed, ShardState, SortedRows
 
 
 class OverlayMap:
@@ -49,6 +49,10 @@ class OverlayMap:
 
     def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
         """Refuse: an overlay is read; what is written waits for the barrier."""
+        raise NotImplementedError("an overlay is not written to")
+
+    def load(self, rows: SortedRows) -> None:
+        """Refuse, as well."""
         raise NotImplementedError("an overlay is not written to")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from penstock.state.base import ShardState
+from penstock.state.bulk import Gathered
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.ttl import StoreTime, index_key, index_name
@@ -19,6 +20,66 @@ REPLAYED = frozenset({StoreKind.VERSIONED, StoreKind.LRU})
 
 #: stores with one base row for each key of the changelog
 PLAIN = frozenset({StoreKind.KEY_VALUE, StoreKind.SHARED})
+
+
+#: rows and bytes of a store that are gathered before they are written
+MOST_ROWS, MOST_BYTES = 500_000, 64 << 20
+#: the same, of a store whose base rows are made one by one
+MOST_SINGLE_ROWS = 100_000
+
+
+class Incoming:
+    """Changelog rows of a store on their way into a shard: gathered, because many together cost less, then written.
+
+    >>> from penstock.serde import Serdes
+    >>> from penstock.state.memory import MemoryState
+    >>> from penstock.state.spec import Stores
+    >>> spec, state = Stores.key_value("names", value=Serdes.string, timestamped=True), MemoryState()
+    >>> rows = Incoming(spec)
+    >>> rows.add([b"k", b"l"], [b"old", b"gone"], [1, 1])
+    >>> rows.add([b"k", b"l"], [b"new", None], [2, 3])
+    >>> len(rows), rows.write_to(state), len(rows)
+    (4, None, 0)
+    >>> list(open_store(spec, state, Standalone()).all())
+    [('k', ValueAndTimestamp(value='new', timestamp=2))]
+    """
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self._spec = spec
+        self._single = spec.kind not in PLAIN or spec.ttl is not None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: list[tuple[bytes, bytes | None, int]] = []
+        self._columns = Gathered(stamped=self._spec.timestamped)
+
+    def __len__(self) -> int:
+        return len(self._rows) + self._columns.rows
+
+    def is_full(self) -> bool:
+        """Whether it is time to write them."""
+        if self._single:
+            return len(self._rows) >= MOST_SINGLE_ROWS
+        return self._columns.rows >= MOST_ROWS or self._columns.size >= MOST_BYTES
+
+    def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
+        """Take in rows that come after those before."""
+        if self._single:
+            self._rows += zip(keys, values, times, strict=True)
+        else:
+            self._columns.add(keys, values, times)
+
+    def write_to(self, state: ShardState) -> None:
+        """Bring the rows into the shard, atomically, and begin again without any."""
+        if self._single:
+            restore(self._spec, state, self._rows)
+        else:
+            plain, others = self._columns.newest()
+            base = state.map(self._spec.name)
+            with state.batch():
+                base.load(plain)
+                base.write(others)
+        self._clear()
 
 
 def restore(spec: StoreSpec, state: ShardState, rows: Iterable[tuple[bytes, bytes | None, int]]) -> None:
