@@ -144,13 +144,13 @@ def order_of(level: int, task: int, count: int) -> pa.Array:
     return pa.array(np.arange(count, dtype=np.int64) + (level << 56) + (task << 32))
 
 
-def batch_of(kind: int, routes: pa.Array, columns: Sequence[Sequence[object]]) -> pa.RecordBatch:
+def batch_of(kind: int, routes: pa.Array, columns: Sequence[Sequence[object] | pa.Array]) -> pa.RecordBatch:
     """Return rows of one kind as a batch. ``columns``: those of the schema from ``name`` on, the last ones may be left out."""
     count = len(routes)
     arrays = [pa.array(np.full(count, kind, dtype=np.int8)), routes]
     fields = list(SCHEMA)[2:]
     for field, column in zip(fields, columns, strict=False):
-        arrays.append(pa.array(column, field.type))
+        arrays.append(column if isinstance(column, pa.Array) else pa.array(column, field.type))
     arrays += [pa.nulls(count, field.type) for field in fields[len(columns) :]]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

@@ -13,11 +13,10 @@ in the order of a lane, (reached, topic, partition, offset, sub).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import groupby, pairwise, repeat
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import pairwise, repeat
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -27,6 +26,7 @@ import pyarrow.compute as pc
 from penstock.lane.envelope import unpack_headers, unpack_place
 from penstock.lane.source import Raw
 from penstock.record import Headers, Origin
+from penstock.serde.columns import Spots, spots_of
 
 RAW_SCHEMA = pa.schema(
     [
@@ -51,16 +51,149 @@ _new_origin = partial(tuple.__new__, Origin)
 _SHIFT = 1 << 44  # milliseconds until the year 2527
 
 
-class Batch(NamedTuple):
-    """Rows of one shard and one source, in order, as columns; not decoded."""
+class Batch:
+    """Rows of one shard and one source, in order, not decoded: Arrow and NumPy columns, of which objects are made when asked for."""
 
-    shard: int
-    source: str
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    timestamps: list[int]
-    headers: list[Headers]
-    origins: list[Origin]
+    __slots__ = ("_headers", "_origins", "_some", "key", "shard", "source", "times", "value")
+
+    def __init__(
+        self,
+        shard: int,
+        source: str,
+        columns: tuple[pa.Array, pa.Array, Any],
+        headers: Callable[[], list[Headers]] | None,
+        origins: Origins,
+        some: slice = slice(None),
+    ) -> None:
+        self.shard = shard
+        self.source = source
+        self.key, self.value, self.times = columns
+        self._headers = headers
+        self._origins = origins
+        #: which of the rows that headers and origins are of
+        self._some = some
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """The keys."""
+        return self.key.to_pylist()  # type: ignore[no-any-return]
+
+    @property
+    def values(self) -> list[bytes | None]:
+        """The values."""
+        return self.value.to_pylist()  # type: ignore[no-any-return]
+
+    @property
+    def timestamps(self) -> list[int]:
+        """The timestamps."""
+        return self.times.tolist()  # type: ignore[no-any-return]
+
+    @property
+    def some_headers(self) -> list[Headers] | None:
+        """The headers; None if no row has any."""
+        return None if self._headers is None else self._headers()[self._some]
+
+    @property
+    def headers(self) -> list[Headers]:
+        """The headers."""
+        return self.some_headers or [()] * len(self)
+
+    @property
+    def origins(self) -> list[Origin]:
+        """Where the rows are from."""
+        return self._origins.between(self._some.start or 0, (self._some.start or 0) + len(self))
+
+    @property
+    def spots(self) -> Spots:
+        """Where the rows are from, to be asked for one by one."""
+        return self._origins.spots(self._some.start or 0, (self._some.start or 0) + len(self))
+
+    def windows(self) -> Iterator[Batch]:
+        """Yield the rows a window at a time: their objects are used while they are near, and their memory is used again."""
+        if len(self) <= WINDOW:
+            yield self
+            return
+        begin = self._some.start or 0
+        for at in range(0, len(self), WINDOW):
+            part = slice(at, at + WINDOW)
+            columns = self.key[part], self.value[part], self.times[part]
+            some = slice(begin + at, begin + min(at + WINDOW, len(self)))
+            yield Batch(self.shard, self.source, columns, self._headers, self._origins, some)
+
+
+class Origins(Protocol):
+    """Makes the origins of the rows of a batch."""
+
+    def between(self, begin: int, end: int) -> list[Origin]:
+        """Return the origins of rows."""
+        ...
+
+    def spots(self, begin: int, end: int) -> Spots:
+        """Return rows as spots."""
+        ...
+
+
+class RawOrigins:
+    """Makes origins of what Kafka's source gives: the numbers of a run of rows."""
+
+    __slots__ = ("_columns", "_headers", "_names", "_numbers")
+
+    def __init__(self, names: Sequence[str], numbers: dict[str, Any], columns: Sequence[Any], headers: Any) -> None:
+        self._names = names
+        self._numbers = numbers
+        self._columns = columns
+        self._headers = headers
+
+    def between(self, begin: int, end: int) -> list[Origin]:
+        """Return the origins of rows, all their numbers at a time."""
+        part, names = slice(begin, end), self._names
+        numbers = {name: column[part].tolist() for name, column in self._numbers.items()}
+        topics = [names[number] for number in numbers["topic"]]
+        partitions, floors = numbers["partition"], numbers.get("floor") or repeat(-1)
+        keys, values = (column[part].to_pylist() for column in self._columns)
+        headers = [()] * (end - begin) if self._headers is None else self._headers()[part]
+        columns = (
+            topics,
+            partitions,
+            numbers["offset"],
+            numbers["timestamp"],
+            keys,
+            values,
+            headers,
+            partitions,
+            floors,
+        )
+        return list(map(_new_origin, zip(*columns, numbers["reached"], repeat(()), strict=False)))
+
+    def spots(self, begin: int, end: int) -> Spots:
+        """Return rows as spots."""
+        numbers = self._numbers
+
+        def floors() -> tuple[Any, Any]:
+            indexes = numbers["partition"][begin:end]
+            return indexes, numbers["floor"][begin:end] if "floor" in numbers else np.full(end - begin, -1)
+
+        return Spots(lambda at: self.between(begin + at, begin + at + 1)[0], floors)
+
+
+class MadeOrigins:
+    """Origins that are there."""
+
+    __slots__ = ("_origins",)
+
+    def __init__(self, origins: list[Origin]) -> None:
+        self._origins = origins
+
+    def between(self, begin: int, end: int) -> list[Origin]:
+        """Return the origins of rows."""
+        return self._origins[begin:end]
+
+    def spots(self, begin: int, end: int) -> Spots:
+        """Return rows as spots."""
+        return spots_of(self._origins[begin:end])
 
 
 def running_max(groups: Any, times: Any) -> Any:
@@ -167,8 +300,10 @@ def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Time
     return reached, after
 
 
-#: rows that are taken out of Arrow at a time: their objects are used while they are near, and their memory is used again
+#: rows that are made objects at a time
 WINDOW = 2048
+#: rows of a batch
+MOST = 1 << 15
 
 
 def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None) -> Iterator[Batch]:
@@ -183,23 +318,40 @@ def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], fl
     nodes = [source_of[name] for name in topics]
     known = sorted(set(nodes))
     source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
-    for at in range(0, len(order), WINDOW):
-        window = order[at : at + WINDOW]
-        part = table.slice(at, WINDOW)
-        shard, topic, reached = rows.shard[window], rows.topic[window], rows.reached[window].tolist()
-        source = source_of_topic[topic]
-        names = [topics[number] for number in topic.tolist()]
-        partitions, offsets, timestamps = (
-            column[window].tolist() for column in (rows.partition, rows.offset, rows.timestamp)
-        )
-        keys, values, headers = part["key"].to_pylist(), part["value"].to_pylist(), raw_headers(part["headers"])
-        least: Iterable[int] = repeat(-1) if floors is None else floors[window].tolist()
-        columns = (names, partitions, offsets, timestamps, keys, values, headers, partitions, least, reached)
-        origins = list(map(_new_origin, zip(*columns, repeat(()), strict=False)))
-        for begin, end in pairwise(starts_of(shard, source)):
-            run = slice(begin, end)
-            node = known[int(source[begin])]
-            yield Batch(int(shard[begin]), node, keys[run], values[run], timestamps[run], headers[run], origins[run])
+    shard, topic = rows.shard[order], rows.topic[order]
+    source = source_of_topic[topic]
+    sorted_numbers = {name: getattr(rows, name)[order] for name in ("partition", "offset", "timestamp", "reached")} | {
+        "topic": topic
+    }
+    if floors is not None:
+        sorted_numbers["floor"] = floors[order]
+    plain = table["headers"].null_count == len(table)
+    for begin, end in pieces(starts_of(shard, source)):
+        run = slice(begin, end)
+        key, value = (_whole(table[name][run]) for name in ("key", "value"))
+        headers = None if plain else cache(partial(raw_headers, table["headers"][run]))
+        numbers_of_run = {name: column[run] for name, column in sorted_numbers.items()}
+        origins = RawOrigins(topics, numbers_of_run, (key, value), headers)
+        columns = key, value, numbers_of_run["timestamp"]
+        yield Batch(int(shard[begin]), known[int(source[begin])], columns, headers, origins)
+
+
+def pieces(edges: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Return the beginning and the end of runs, long ones in pieces.
+
+    >>> list(pieces([0, 3, MOST + 4]))
+    [(0, 3), (3, 32771), (32771, 32772)]
+    """
+    for begin, end in pairwise(edges):
+        for at in range(begin, end, MOST):
+            yield at, min(at + MOST, end)
+
+
+def _whole(column: Any) -> pa.Array:
+    """Return a column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
 
 
 class _Header(msgspec.Struct):
@@ -227,16 +379,19 @@ def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch]:
         return
     order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("place", "ascending")])
     table = table.take(order)
-    shards, names = table["partition"].to_pylist(), table["name"].to_pylist()
-    keys, values = table["key"].to_pylist(), table["value"].to_pylist()
-    timestamps = table["timestamp"].to_pylist()
+    shards = numbers(table["partition"])
+    names = _whole(table["name"]).dictionary_encode()
+    sources, source = names.dictionary.to_pylist(), names.indices.to_numpy()
+    times = numbers(table["timestamp"])
     packed = table["headers"]
-    headers: list[Headers]
-    headers = [()] * len(table) if packed.null_count == len(packed) else [unpack_headers(h) for h in packed.to_pylist()]
-    origins = [unpack_place(place, topics) for place in table["place"].to_pylist()]
-    at = 0
-    for (shard, source), rows in groupby(zip(shards, names, strict=True), key=itemgetter(0, 1)):
-        end = at + sum(1 for _ in rows)
-        part = slice(at, end)
-        yield Batch(shard, source, keys[part], values[part], timestamps[part], headers[part], origins[part])
-        at = end
+    plain = packed.null_count == len(packed)
+    for begin, end in pieces(starts_of(shards, source)):
+        run = slice(begin, end)
+        columns = _whole(table["key"][run]), _whole(table["value"][run]), times[run]
+        headers = None if plain else cache(partial(_unpacked, packed[run]))
+        origins = MadeOrigins([unpack_place(place, topics) for place in table["place"][run].to_pylist()])
+        yield Batch(int(shards[begin]), sources[source[begin]], columns, headers, origins)
+
+
+def _unpacked(packed: Any) -> list[Headers]:
+    return [unpack_headers(headers) for headers in packed.to_pylist()]

@@ -296,7 +296,7 @@ class Lanes:
         """Return the rows that left the tasks since the last call, lane by lane."""
         rows: list[Row] = []
         for task in sorted(self.tasks, key=lambda task: (lane_of(task.shard, self.lanes), task.shard)):
-            rows += task.outputs
+            rows += [row for row in task.outputs if isinstance(row, Row)]  # records go one by one here
             task.outputs.clear()
         return rows
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
@@ -14,7 +15,8 @@ from penstock.lane.inbox import JUDGE, Batch, Rows, Times
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.record import Headers, Origin
-from penstock.serde import Serde
+from penstock.serde import Serde, Serdes
+from penstock.serde.columns import Column, Columns
 from penstock.topology.node import SourceNode
 
 #: (key, value, timestamp, headers, origin)
@@ -92,14 +94,36 @@ class Sources:
                 floors[mine] = rows.mark[mine]
         return floors
 
+    def columns(self, batch: Batch) -> Columns | None:
+        """Return the decoded records of a batch by column; None if one of them cannot be read."""
+        node = self.readers[batch.source].source
+        if not node.internal and int(batch.times.min()) < 0:
+            return None
+        try:
+            # what nobody looks at need not be decoded, but it must be such as can be
+            keys = Column(data=batch.key, serde=node.key, made=node.internal)
+            if node.key == Serdes.string:
+                batch.key.cast(pa.string())
+            elif node.key != Serdes.bytes:
+                _ = keys.items
+            values = Column(data=batch.value, serde=node.value)
+            if node.value == Serdes.string:
+                batch.value.cast(pa.string())
+            elif node.value != Serdes.bytes:
+                _ = values.items
+        except Exception:  # whatever the serde raises: the policy is asked row by row
+            return None
+        return Columns(keys, values, batch.times, batch.some_headers, batch.spots)
+
     def records(self, batch: Batch, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
         node = self.readers[batch.source].source
         keys = decode_all(node.key, batch.keys)
         values = decode_all(node.value, batch.values) if keys is not None else None
-        if keys is None or values is None or (not node.internal and min(batch.timestamps, default=0) < 0):
+        timestamps = batch.timestamps
+        if keys is None or values is None or (not node.internal and min(timestamps, default=0) < 0):
             return self._one_by_one(batch, task)
-        return zip(keys, values, batch.timestamps, batch.headers, batch.origins, strict=True)
+        return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
 
     def judge(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
         """Ask the policy about raw rows whose time could not be had."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,13 @@ from penstock.lane.failure import pack_failure
 from penstock.lane.inbox import JUDGE, Batch, Rows
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.reading import Sources
-from penstock.lane.sink import Row
+from penstock.lane.sink import Row, SinkColumns
 from penstock.lane.task import Task
 from penstock.lane.timing import is_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.punctuation import PunctuationType
-from penstock.record import Origin
+from penstock.record import Headers, Origin
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -53,6 +54,8 @@ from penstock.state.overlay import OverlayState
 from penstock.state.shards import lane_of, shard_of
 
 Batches = Iterable[pa.RecordBatch]
+#: fewer records than these go one by one: a column is not worth its making
+FEW = 4
 
 
 def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -139,8 +142,7 @@ class StepRun:
         for shard in self._waking_shards():
             self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
         for batch in work:
-            task = self._task(batch.shard)
-            task.process_all(batch.source, self._sources.records(batch, task))
+            self._process(batch)
         for shard in self._due_shards():
             self._task(shard)
         self._spent("operators")
@@ -225,6 +227,16 @@ class StepRun:
 
     # ---- running
 
+    def _process(self, batch: Batch) -> None:
+        """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
+        task = self._task(batch.shard)
+        if len(batch) >= FEW and task.takes_columns(batch.source):
+            columns = self._sources.columns(batch)
+            if columns is not None and task.process_columns(batch.source, columns):
+                return
+        for window in batch.windows():
+            task.process_all(batch.source, self._sources.records(window, task))
+
     def _own_shards(self) -> list[int]:
         return [s for s in range(self._stage.shards) if lane_of(s, self._stage.lanes) == self._number]
 
@@ -288,14 +300,11 @@ class StepRun:
     # ---- going out
 
     def _outgoing(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
-        rows = task.outputs
         self._spent("operators")
-        records = [(index, row) for index, row in enumerate(rows) if row.internal]
-        if records:
-            yield self._records(records)
-            rows = [row for row in rows if not row.internal]
-        if rows:
-            yield self._sinks(rows)
+        index = 0
+        for leaving in _runs_of(task.outputs):
+            yield from self._leaving(leaving, index)
+            index += len(leaving.columns) if isinstance(leaving, SinkColumns) else len(leaving)
         self._spent("encode")
         if self._step.stores:
             yield from self._writes(shard, task)
@@ -308,6 +317,18 @@ class StepRun:
         if shard in self._states:
             self._states[shard].release()
         self._spent("seal")
+
+    def _leaving(self, leaving: list[Row] | SinkColumns, index: int) -> Iterator[pa.RecordBatch]:
+        """Yield what leaves a task; ``index``: how many records have left it before."""
+        if isinstance(leaving, SinkColumns):
+            yield self._record_columns(leaving, index) if leaving.sink.internal else self._sink_columns(leaving)
+            return
+        records = [(at, row) for at, row in enumerate(leaving, index) if row.internal]
+        if records:
+            yield self._records(records)
+            leaving = [row for row in leaving if not row.internal]
+        if leaving:
+            yield self._sinks(leaving)
 
     def _records(self, records: list[tuple[int, Row]]) -> pa.RecordBatch:
         plan, shards, raw = self._stage.plan, self._stage.shards, self._stage.keeps_raw
@@ -346,6 +367,33 @@ class StepRun:
         if self._stage.keeps_raw:  # a row that its topic refuses is told of with its source record
             columns.append([self._came_from(origin) for origin in origins])
         return batch_of(SINK, self._order(len(rows)), columns)
+
+    def _sink_columns(self, leaving: SinkColumns) -> pa.RecordBatch:
+        columns, count = leaving.columns, len(leaving.columns)
+        arrays: list[Any] = [
+            pa.repeat(pa.scalar(leaving.sink.topic, pa.string()), count),
+            pa.repeat(pa.scalar(-1, pa.int32()), count),
+            leaving.keys,
+            leaving.values,
+            pa.array(columns.timestamps),
+            pa.nulls(count, pa.binary()) if columns.headers is None else [pack_headers(h) for h in columns.headers],
+        ]
+        if self._stage.keeps_raw:
+            arrays.append([self._came_from(columns.origin(at)) for at in range(count)])
+        return batch_of(SINK, self._order(count), arrays)
+
+    def _record_columns(self, leaving: SinkColumns, index: int) -> pa.RecordBatch:
+        """Return records for a later step."""
+        columns, sink = leaving.columns, leaving.sink
+        origins = [columns.origin(at) for at in range(len(columns))]
+        rows = zip(leaving.keys.to_pylist(), leaving.values.to_pylist(), columns.timestamps.tolist(), strict=True)
+        headers: Iterable[Headers] = repeat(()) if columns.headers is None else columns.headers
+        home = leaving.shard if sink.stays else None
+        records = [
+            (at, Row(str(sink.topic), home, key, value, time, head, True, origin))
+            for at, ((key, value, time), head, origin) in enumerate(zip(rows, headers, origins, strict=False), index)
+        ]
+        return self._records(records)
 
     def _came_from(self, origin: Origin) -> bytes | None:
         return None if origin.topic is None else pack_place(origin, (), self._topic_number[origin.topic], True)
@@ -388,6 +436,21 @@ class StepRun:
         now = stopwatch_us()
         self._report.spent[on] = self._report.spent.get(on, 0) + now - self._since
         self._since = now
+
+
+def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkColumns]:
+    """Return what leaves a task in order, single rows that follow each other together."""
+    rows: list[Row] = []
+    for leaving in outputs:
+        if isinstance(leaving, Row):
+            rows.append(leaving)
+            continue
+        if rows:
+            yield rows
+            rows = []
+        yield leaving
+    if rows:
+        yield rows
 
 
 def _greatest(rows: Rows, column: Any, topics: Sequence[str]) -> inbox.Times:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from penstock.errors import SerializationError, TopologyError, describe_function
 from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
+from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
 from penstock.topology.node import SinkNode
@@ -78,6 +81,32 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
         emit(Row(target, inner_partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
 
     return on_record
+
+
+class SinkColumns(NamedTuple):
+    """Records that leave a task together."""
+
+    sink: SinkNode
+    shard: int
+    keys: pa.Array
+    values: pa.Array
+    columns: Columns
+
+
+def open_column_sink(sink: SinkNode, task: Any) -> OnColumns | None:
+    """Bind a sink that knows its topic and partition to a task, for records by column."""
+    if sink.topic is None or sink.partitioner is not None or partition_key(sink) is not None:
+        return None
+    emit, key, value, internal = task.outputs.append, sink.key, sink.value, sink.internal
+
+    def on_columns(columns: Columns, commits: Commits) -> None:
+        # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
+        keys = columns.keys.arrow_of(key)
+        values = columns.values.arrow_of(value, read=internal)
+        leaving = SinkColumns(sink, task.shard, keys, values, columns)
+        commits.append(lambda: emit(leaving))
+
+    return on_columns
 
 
 def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: tuple[Origin, ...]) -> str:

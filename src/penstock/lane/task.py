@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, StreamsError, TopologyError, describe_function
+from penstock.lane.chains import chain_below
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import decide, error_headers, failing_node, late_headers, name_code, processing_error
-from penstock.lane.sink import Row, open_sink, refused
+from penstock.lane.sink import Row, SinkColumns, open_sink, refused
 from penstock.lane.timing import Told
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward, MarkedTime, ObservedTime
@@ -22,6 +23,7 @@ from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, 
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin, Record
 from penstock.schedule import Schedule
+from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
 from penstock.topology.functions import takes
@@ -65,7 +67,7 @@ class Task:
         self.clock = clock
         self.origin: Origin = NO_ORIGIN
         self.stream_time = -1
-        self.outputs: list[Row] = []
+        self.outputs: list[Row | SinkColumns] = []
         self.dropped: dict[tuple[str, str], int] = {}
         self.clocks: dict[str, ObservedTime] = {}
         #: node → its clock; and what it does when time is told, with what says when that is due
@@ -91,6 +93,8 @@ class Task:
         self.watermark: Callable[[], int | None] | None = self._watermark if self._has_marks else None
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
+        #: source → what takes its records by column; made when it is first asked for
+        self._chains: dict[str, OnColumns | None] = {}
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
         self._open_nodes()
@@ -138,6 +142,32 @@ class Task:
                     self.punctuate(PunctuationType.STREAM_TIME)
         except Exception as error:
             self._fail(error)
+
+    def takes_columns(self, source: str) -> bool:
+        """Whether records of a source may go by column."""
+        return self._chain(source) is not None and not self._punctuation[PunctuationType.STREAM_TIME].waiting
+
+    def process_columns(self, source: str, columns: Columns) -> bool:
+        """Run many records by column; False, and nothing has happened, if they have to go one by one."""
+        chain = self._chain(source)
+        assert chain is not None
+        commits: Commits = []
+        try:
+            chain(columns, commits)
+        except Exception:  # whatever it is: one by one it is told of with its node and record, or judged
+            self._chains[source] = None
+            return False
+        for commit in commits:
+            commit()
+        self.stream_time = max(self.stream_time, int(columns.timestamps.max()))
+        self.origin = columns.origin(len(columns) - 1)
+        return True
+
+    def _chain(self, source: str) -> OnColumns | None:
+        if source not in self._chains:
+            plain = not self._has_marks and self.topology.wrapper is None
+            self._chains[source] = chain_below(self, source) if plain else None
+        return self._chains[source]
 
     def _process_marked(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         for record in records:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext
+from penstock.operators.folds import none_init, zero
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
+from penstock.serde.columns import OnColumns
+from penstock.state.fold import FoldValues, fold_counts
 from penstock.state.rows import RowStore
 
 
@@ -52,6 +55,24 @@ class StreamAggregate(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records: a key's row is read and written once."""
+        aggregator = self.aggregator
+
+        def fold(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
+            old = aggregator(key, values[0], old)
+            for value in values[1:]:
+                if old.__class__ not in kept:
+                    old = settle(old)
+                old = aggregator(key, value, old)
+            return old
+
+        return open_column_fold(context.store(self.store), forward, self.send_old, self.initializer, fold)
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -83,6 +104,14 @@ class StreamCount(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records: a key's row is read and written once."""
+        return open_column_fold(context.store(self.store), forward, self.send_old, zero, fold_counts)
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamReduce(Operator):
@@ -111,10 +140,38 @@ class StreamReduce(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records: a key's row is read and written once."""
+        reducer = self.reducer
+
+        def fold(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
+            old = values[0] if old is None else reducer(old, values[0])
+            for value in values[1:]:
+                if old.__class__ not in kept:
+                    old = settle(old)
+                old = reducer(old, value)
+            return old
+
+        return open_column_fold(context.store(self.store), forward, self.send_old, none_init, fold)
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
         return (self.reducer,)
+
+
+def open_column_fold(
+    store: Any, forward: OnColumns | None, send_old: bool, initializer: Callable[[], Any], fold: FoldValues
+) -> OnColumns | None:
+    """Open a fold by column; its updates leave by column, too, where what comes behind takes them so."""
+    on_columns = store.make_column_fold(initializer, fold) if isinstance(store, RowStore) else None
+    if on_columns is not None and forward is not None and not send_old:
+        store.on_flush_columns(forward)
+    return on_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from penstock.processor.context import NodeHost
 from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
 from penstock.schedule import Schedule
+from penstock.serde.columns import OnColumns
 from penstock.state.partition_times import PartitionTimes
 from penstock.watermark import LatePolicy
 
@@ -198,6 +199,17 @@ class Operator(ABC):
     @abstractmethod
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return what does the same with many records at a time, or None where there is no such thing.
+
+        ``forward``: what comes behind it, None if that takes records one by one only. Called at most once, after ``open``.
+        """
+        return None
+
+    def touches(self) -> tuple[str, ...]:
+        """Return the stores that records by column write to or read: two branches of one stream must not share any."""
+        return ()
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

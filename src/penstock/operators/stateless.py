@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
+from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 
 
 def has_key(key: Any, value: Any) -> bool:
@@ -41,6 +43,23 @@ class Filter(Operator):
 
         return on_record_not if self.negate else on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        if forward is None:
+            return None
+        predicate, negate = self.predicate, self.negate
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            pairs = enumerate(zip(columns.keys.items, columns.values.items, strict=True))
+            if negate:
+                at = [i for i, (key, value) in pairs if not predicate(key, value)]
+            else:
+                at = [i for i, (key, value) in pairs if predicate(key, value)]
+            if at:
+                forward(columns if len(at) == len(columns) else columns.pick(at), commits)
+
+        return on_columns
+
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -61,6 +80,18 @@ class SelectKey(Operator):
             forward(mapper(key, value), value, timestamp, headers)
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        if forward is None:
+            return None
+        mapper = self.mapper
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            keys = [mapper(key, value) for key, value in zip(columns.keys.items, columns.values.items, strict=True)]
+            forward(columns.having(keys=Column(keys)), commits)
+
+        return on_columns
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -85,6 +116,18 @@ class Map(Operator):
             forward(pair[0], pair[1], timestamp, headers)
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        if forward is None:
+            return None
+        mapper = self.mapper
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            pairs = [mapper(key, value) for key, value in zip(columns.keys.items, columns.values.items, strict=True)]
+            forward(columns.having(*split_pairs(pairs)), commits)
+
+        return on_columns
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -113,6 +156,24 @@ class FlatMap(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        if forward is None:
+            return None
+        mapper = self.mapper
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            pairs: list[Any] = []
+            at: list[int] = []
+            for i, (key, value) in enumerate(zip(columns.keys.items, columns.values.items, strict=True)):
+                before = len(pairs)
+                pairs += mapper(key, value)
+                at += [i] * (len(pairs) - before)
+            if pairs:
+                forward(columns.spread(at, *split_pairs(pairs)), commits)
+
+        return on_columns
+
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -137,6 +198,22 @@ class MapValues(Operator):
             forward(key, mapper(key, value), timestamp, headers)
 
         return on_record_with_key if self.with_key else on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        if forward is None:
+            return None
+        mapper, with_key = self.mapper, self.with_key
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            values = columns.values.items
+            if with_key:
+                mapped = [mapper(key, value) for key, value in zip(columns.keys.items, values, strict=True)]
+            else:
+                mapped = [mapper(value) for value in values]
+            forward(columns.having(values=Column(mapped)), commits)
+
+        return on_columns
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -164,6 +241,25 @@ class FlatMapValues(Operator):
                 forward(key, item, timestamp, headers)
 
         return on_record_with_key if self.with_key else on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        if forward is None:
+            return None
+        mapper, with_key = self.mapper, self.with_key
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            items: list[Any] = []
+            at: list[int] = []
+            keys = columns.keys.items if with_key else repeat(None)
+            for i, (key, value) in enumerate(zip(keys, columns.values.items, strict=False)):
+                before = len(items)
+                items += mapper(key, value) if with_key else mapper(value)
+                at += [i] * (len(items) - before)
+            if items:
+                forward(columns.spread(at, columns.keys.pick(at), Column(items)), commits)
+
+        return on_columns
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -252,6 +348,10 @@ class PassThrough(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records."""
+        return forward
+
 
 @dataclass(frozen=True, slots=True)
 class Branch(Operator):
@@ -283,6 +383,14 @@ class Branch(Operator):
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
         return self.predicates
+
+
+def split_pairs(pairs: list[Any]) -> tuple[Column, Column]:
+    """Return pairs as two columns; what is not a pair is told of by the way of single records."""
+    for pair in pairs:
+        if pair.__class__ is not tuple or len(pair) != 2:
+            raise Irregular
+    return Column([pair[0] for pair in pairs]), Column([pair[1] for pair in pairs])
 
 
 def as_pair(result: Any, verb: str) -> tuple[Any, Any]:

@@ -23,6 +23,7 @@ from penstock.operators.table_aggregate import (
 )
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import Change, Headers
+from penstock.serde.columns import OnColumns
 
 __all__ = [
     "StreamToTable",
@@ -224,6 +225,10 @@ class TableToStream(Operator):
             forward(mapper(key, change.new), change.new, timestamp, headers)
 
         return on_record_mapped
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many updates: as columns they are their new values."""
+        return forward if self.mapper is None else None
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

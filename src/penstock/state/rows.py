@@ -7,17 +7,21 @@ changes afterwards does not change the store. Order is that of the serialised ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
-from penstock.record import Headers
+import numpy as np
+
+from penstock.record import Headers, Origin
 from penstock.serde import Serde
+from penstock.serde.columns import Column, Columns, Commits, OnColumns, spots_of
 from penstock.state.base import OnFlush, Sealed, ShardState, StoreContext
+from penstock.state.fold import FoldValues, open_fold
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
-from penstock.state.write_back import Entry, Row, WriteBack, unpack_stamp
+from penstock.state.write_back import Entry, Row, WriteBack, unpack_stamp, writer_of
 
 #: folds one record into the row of its key: (key, value, timestamp, headers)
 Fold: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -55,6 +59,7 @@ class RowStore(KeyValueVerbs):
             set()
         )  # rows of this epoch that were deleted before anybody downstream heard of them
         self._announce = False
+        self._on_columns: OnColumns | None = None
         if self._expiry is None:
             self.read, self.write = self._make_read(), self._make_write()
         else:
@@ -162,6 +167,13 @@ class RowStore(KeyValueVerbs):
 
         return fold
 
+    def make_column_fold(self, initializer: Callable[[], Any], fold: FoldValues) -> OnColumns | None:
+        """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
+        if not self.cached or self._expiry is not None:
+            return None
+        serdes = self._key, self._value
+        return open_fold(self._rows, serdes, self._context, self._next_number, initializer, fold)
+
     # ---- the hot verbs where rows expire
 
     def _make_expiring_read(self, expiry: Expiry) -> Callable[[Any], tuple[Any, int] | None]:
@@ -207,6 +219,10 @@ class RowStore(KeyValueVerbs):
         self._listener = listener
         self._send_old = send_old
 
+    def on_flush_columns(self, listener: OnColumns) -> None:
+        """Register what takes many updates at a time, by their new values; only where nobody asks for old ones."""
+        self._on_columns = listener
+
     def announce_vanished(self) -> None:
         """Forward the delete of a row that came and went within an epoch, because someone may have read it in between.
 
@@ -227,8 +243,9 @@ class RowStore(KeyValueVerbs):
         try:
             forwarded = self._expire_due()
             changed = self._unforwarded() if self.cached else ()
-            for key, entry in changed:
-                self._forward(key, entry)
+            if not (self._on_columns is not None and changed and self._forward_columns(changed)):
+                for key, entry in changed:
+                    self._forward(key, entry)
             return forwarded or bool(changed)
         finally:
             self._vanished.clear()
@@ -262,6 +279,32 @@ class RowStore(KeyValueVerbs):
             old = self._value.deserialize(row.value) if self._send_old else None
             self._listener(self._key.deserialize(key), None, old, end, ())
 
+    def _forward_columns(self, changed: Sequence[tuple[bytes, Entry]]) -> bool:
+        """Forward all rows at a time; False, and nothing has happened, if they must go one by one."""
+        assert self._on_columns is not None
+        entries = [entry for _, entry in changed]
+        values = [entry[0] for entry in entries]
+        if any(value is None for value in values):
+            return False
+        headers = [entry[2] for entry in entries]
+        columns = Columns(
+            Column(data=[key for key, _ in changed], serde=self._key, made=True),
+            Column(data=values, serde=self._value, made=True),
+            np.array([entry[1] for entry in entries], dtype=np.int64),
+            headers if any(headers) else None,
+            spots_of(_Writers(entries)),
+        )
+        commits: Commits = []
+        try:
+            self._on_columns(columns, commits)
+        except Exception:  # whatever it is: one by one it is told of with its node and record
+            self._on_columns = None
+            return False
+        for commit in commits:
+            commit()
+        self._flushed.update(changed)
+        return True
+
     def _forward(self, key: bytes, entry: Entry) -> None:
         """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
         assert self._listener is not None
@@ -271,7 +314,7 @@ class RowStore(KeyValueVerbs):
             return
         self._flushed[key] = entry
         assert origin is not None, "a row without a writer in a cached store"
-        self._context.origin = origin
+        self._context.origin = writer_of(origin)
         decode = self._value.deserialize
         self._listener(
             self._key.deserialize(key),
@@ -323,3 +366,16 @@ class RowStore(KeyValueVerbs):
             return rows
         horizon = self._expiry.horizon()
         return (row for row in rows if row[2] > horizon)
+
+
+class _Writers(Sequence[Origin]):
+    """The writers of rows; an origin is made when it is asked for."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, at: Any) -> Any:
+        return writer_of(self._entries[at][3])

@@ -1,0 +1,210 @@
+"""Records by column: how the nodes of a chain hand on thousands of them at a time.
+
+A column is objects, or bytes, or both: each is made of the other when it is first asked for, so what nobody asks for is never made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.record import Headers, Origin
+from penstock.serde.base import Serde
+from penstock.serde.traits import is_canonical, is_stable
+
+
+class Irregular(Exception):
+    """These records are not for columns (a key or a value is missing, a row is deleted): they are to go one by one."""
+
+
+class Column:
+    """Keys or values of records, in order; None is Kafka's null.
+
+    ``data`` are bytes that ``serde`` reads as the items. ``made``: they are also what it would write of them.
+
+    >>> from penstock.serde import Serdes
+    >>> names = Column(data=pa.array([b"ann", None, b"bob"]), serde=Serdes.string)
+    >>> names.items, names.pick([2, 0]).items, Column([1, 2]).bytes_of(Serdes.json)
+    (['ann', None, 'bob'], ['bob', 'ann'], [b'1', b'2'])
+    """
+
+    __slots__ = ("_data", "_items", "_made", "_serde")
+
+    def __init__(
+        self,
+        items: list[Any] | None = None,
+        *,
+        data: pa.Array | list[bytes | None] | None = None,
+        serde: Serde[Any] | None = None,
+        made: bool = False,
+    ) -> None:
+        assert items is not None or (data is not None and serde is not None)
+        self._items = items
+        self._data = data
+        self._serde = serde
+        self._made = made or (serde is not None and is_canonical(serde))
+
+    def __len__(self) -> int:
+        return len(self._items if self._items is not None else self._data)  # type: ignore[arg-type]
+
+    @property
+    def items(self) -> list[Any]:
+        """The objects."""
+        if self._items is None:
+            assert self._serde is not None
+            decode = self._serde.deserialize
+            data = self._data.to_pylist() if isinstance(self._data, pa.Array) else self._data
+            assert data is not None
+            self._items = [None if item is None else decode(item) for item in data]
+        return self._items
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether an item is None."""
+        if isinstance(self._data, pa.Array):
+            return bool(self._data.null_count)
+        return any(item is None for item in (self._data if self._items is None else self._items) or ())
+
+    def is_bytes_of(self, serde: Serde[Any], *, read: bool = False) -> bool:
+        """Whether the bytes at hand are what the serde would write of the items; ``read``: or such as it reads as the same."""
+        return self._data is not None and self._serde == serde and (read or (self._made and is_stable(serde)))
+
+    def bytes_of(self, serde: Serde[Any], *, read: bool = False) -> pa.Array | list[bytes | None]:
+        """Return the items as bytes; those at hand, where they will do."""
+        if self.is_bytes_of(serde, read=read):
+            assert self._data is not None
+            return self._data
+        encode = serde.serialize
+        return [None if item is None else encode(item) for item in self.items]
+
+    def arrow_of(self, serde: Serde[Any], *, read: bool = False) -> pa.Array:
+        """Return the items as bytes, as an Arrow array."""
+        data = self.bytes_of(serde, read=read)
+        return data if isinstance(data, pa.Array) else pa.array(data, pa.binary())
+
+    def pick(self, at: list[int]) -> Column:
+        """Return the items at these places; a place may come several times."""
+        items, data = self._items, self._data
+        picked = None if items is None else [items[i] for i in at]
+        if isinstance(data, pa.Array):
+            data = data.take(pa.array(at, pa.int64()))
+        elif data is not None:
+            data = [data[i] for i in at]
+        return Column(picked, data=data, serde=self._serde, made=self._made)
+
+
+class Spots:
+    """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
+
+    __slots__ = ("numbers", "origin")
+
+    def __init__(self, origin: Callable[[int], Origin], numbers: Callable[[], tuple[Any, Any]]) -> None:
+        #: makes the origin of a source record of the batch
+        self.origin = origin
+        #: makes the partition index of each, and the time that it had reached, −1 where the shard sees every record itself
+        self.numbers = numbers
+
+
+def spots_of(origins: Sequence[Origin]) -> Spots:
+    """Return origins that are there as spots."""
+
+    def numbers() -> tuple[Any, Any]:
+        indexes = np.array([origin.partition_index for origin in origins], dtype=np.int64)
+        return indexes, np.array([origin.floor for origin in origins], dtype=np.int64)
+
+    return Spots(origins.__getitem__, numbers)
+
+
+class Columns:
+    """Records of one shard on their way through a chain, in order.
+
+    ``headers`` None: no record has any. ``rows``: the source record of each, by its place in the batch; None: one for each.
+    ``shared``: other nodes have the same objects.
+    """
+
+    __slots__ = ("headers", "keys", "rows", "shared", "spots", "timestamps", "values")
+
+    def __init__(
+        self,
+        keys: Column,
+        values: Column,
+        timestamps: Any,
+        headers: Sequence[Headers] | None,
+        spots: Spots,
+        rows: Any = None,
+        shared: bool = False,
+    ) -> None:
+        self.keys = keys
+        self.values = values
+        self.timestamps = timestamps
+        self.headers = headers
+        self.spots = spots
+        self.rows = rows
+        self.shared = shared
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def origin(self, at: int) -> Origin:
+        """Return the origin of a record."""
+        return self.spots.origin(at if self.rows is None else int(self.rows[at]))
+
+    def of_source(self, column: Any) -> Any:
+        """Return a column of the source records as one of these records."""
+        return column if self.rows is None else column[self.rows]
+
+    def as_shared(self) -> Columns:
+        """Return the same records, for several nodes."""
+        return Columns(self.keys, self.values, self.timestamps, self.headers, self.spots, self.rows, True)
+
+    def having(self, keys: Column | None = None, values: Column | None = None) -> Columns:
+        """Return the same records with other keys or values."""
+        keys, values = keys or self.keys, values or self.values
+        return Columns(keys, values, self.timestamps, self.headers, self.spots, self.rows, self.shared)
+
+    def pick(self, at: list[int]) -> Columns:
+        """Return the records at these places."""
+        return self.spread(at, self.keys.pick(at), self.values.pick(at))
+
+    def spread(self, at: list[int], keys: Column, values: Column) -> Columns:
+        """Return records that have come of those at these places, with keys and values of their own."""
+        places = np.array(at, dtype=np.int64)
+        headers = None if self.headers is None else [self.headers[i] for i in at]
+        rows = places if self.rows is None else self.rows[places]
+        return Columns(keys, values, self.timestamps[places], headers, self.spots, rows, self.shared)
+
+
+#: what a chain does once all of it went well: nothing of it may fail
+Commits: TypeAlias = list[Callable[[], None]]
+#: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
+OnColumns: TypeAlias = Callable[[Columns, Commits], None]
+
+
+class Groups:
+    """Records by key: which there are of each, in order.
+
+    >>> from penstock.serde import Serdes
+    >>> groups = Groups(pa.array([b"b", b"a", b"b"]))
+    >>> groups.keys, groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist(), groups.last.tolist()
+    ([b'b', b'a'], [0, 2, 1], [0, 2], [2, 3], [2, 1])
+    """
+
+    __slots__ = ("ends", "keys", "last", "order", "starts")
+
+    def __init__(self, data: pa.Array) -> None:
+        if data.null_count:
+            raise Irregular
+        encoded = data.dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        #: key of each group, in order of their first records
+        self.keys: list[bytes] = encoded.dictionary.to_pylist()
+        #: places of the records, group by group
+        self.order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes, minlength=len(self.keys))
+        #: of each group, where it begins and ends in ``order``, and the place of its last record
+        self.ends = np.cumsum(counts)
+        self.starts = self.ends - counts
+        self.last = self.order[self.ends - 1]

@@ -1,0 +1,87 @@
+"""Folds by column: many records into the rows of a cached store, each key's row read and written once.
+
+What is kept between two records of a key is the object itself where the serde would give it back as it was, else what the serde
+makes of it: results are those of reading and writing the row for each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from penstock.serde import Serde
+from penstock.serde.columns import Columns, Commits, Groups, Irregular, OnColumns
+from penstock.serde.traits import kept_classes
+from penstock.state.base import StoreContext
+from penstock.state.write_back import WriteBack
+
+#: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
+#: whose class is not ``kept`` has to be settled
+FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable[[Any], Any]], Any]
+#: classes whose objects nobody can change
+_FIXED = frozenset({int, str, bytes, float, bool})
+
+
+def fold_counts(key: Any, values: list[Any], old: int, kept: frozenset[type], settle: Callable[[Any], Any]) -> int:
+    """Count the values.
+
+    >>> fold_counts("a", ["x", "y"], 1, frozenset(), lambda value: value)
+    3
+    """
+    return old + len(values)
+
+
+def open_fold(
+    rows: WriteBack,
+    serdes: tuple[Serde[Any], Serde[Any]],
+    context: StoreContext,
+    number: Callable[[], int],
+    initializer: Callable[[], Any],
+    fold: FoldValues,
+) -> OnColumns:
+    """Return what folds records by column into the rows of a store."""
+    key_serde, value_serde = serdes
+    decode_key, encode, decode = key_serde.deserialize, value_serde.serialize, value_serde.deserialize
+    classes = kept_classes(value_serde)
+    dirty, lookup_many = rows.dirty, rows.lookup_many
+
+    def settle(value: Any) -> Any:
+        if value is None:
+            raise Irregular
+        return decode(encode(value))
+
+    def on_columns(columns: Columns, commits: Commits) -> None:
+        if columns.values.has_nulls:
+            raise Irregular
+        groups = Groups(columns.keys.arrow_of(key_serde))
+        items, places = columns.values.items, groups.order.tolist()
+        values = items if len(groups.keys) == len(items) else [items[i] for i in places]
+        times = np.maximum.reduceat(columns.timestamps[groups.order], groups.starts).tolist()
+        kept = classes & _FIXED if columns.shared else classes
+        written: list[tuple[int, bytes, bytes, int]] = []
+        edges = groups.starts.tolist(), groups.ends.tolist()
+        for raw_key, row, begin, end, later, last in zip(
+            groups.keys, lookup_many(groups.keys), *edges, times, groups.last.tolist(), strict=True
+        ):
+            if row is None:
+                old = initializer()
+            else:
+                old = decode(row[0])
+                if row[1] > later:
+                    later = row[1]
+            new = fold(decode_key(raw_key), values[begin:end], old, kept, settle)
+            if new is None:
+                raise Irregular
+            written.append((last, raw_key, encode(new), later))
+        written.sort()  # a flush forwards in the order of the last writes
+        headers = columns.headers
+
+        def commit() -> None:
+            for at, raw_key, raw, later in written:
+                dirty[raw_key] = (raw, later, () if headers is None else headers[at], (columns, at), number())
+
+        commits.append(commit)
+
+    return on_columns
