@@ -267,6 +267,7 @@ def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str) ->
             runs = Runs(shape, folders(), policy)
             seen.append([runs.epoch(epoch) for epoch in epochs])
     assert seen[0] == seen[1]
+    assert not any("failed" in epoch for epoch in seen[0]), seen[0]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)

@@ -13,7 +13,7 @@ in the order of a lane, (reached, topic, partition, offset, sub).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.lane.envelope import unpack_headers, unpack_place
+from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
 from penstock.lane.source import Raw
 from penstock.record import Headers, Origin
 from penstock.serde.columns import Spots, spots_of
@@ -54,7 +54,7 @@ _SHIFT = 1 << 44  # milliseconds until the year 2527
 class Batch:
     """Rows of one shard and one source, in order, not decoded: Arrow and NumPy columns, of which objects are made when asked for."""
 
-    __slots__ = ("_headers", "_origins", "_some", "key", "shard", "source", "times", "value")
+    __slots__ = ("_headers", "_origins", "_some", "counted", "key", "shard", "source", "times", "value")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Batch:
         headers: Callable[[], list[Headers]] | None,
         origins: Origins,
         some: slice = slice(None),
+        counted: bool = False,
     ) -> None:
         self.shard = shard
         self.source = source
@@ -72,6 +73,8 @@ class Batch:
         self._origins = origins
         #: which of the rows that headers and origins are of
         self._some = some
+        #: each row stands for so many records as its value says
+        self.counted = counted
 
     def __len__(self) -> int:
         return len(self.times)
@@ -136,47 +139,48 @@ class Origins(Protocol):
         ...
 
 
-class RawOrigins:
-    """Makes origins of what Kafka's source gives: the numbers of a run of rows."""
+class NumberedOrigins:
+    """Makes origins of their numbers, by name: topic, partition, offset, timestamp, index, floor, reached, and sub, if there is one.
 
-    __slots__ = ("_columns", "_headers", "_names", "_numbers")
+    ``raw``: the columns of raw keys and values, and what makes the headers; None where they have not come along.
+    """
 
-    def __init__(self, names: Sequence[str], numbers: dict[str, Any], columns: Sequence[Any], headers: Any) -> None:
+    __slots__ = ("_names", "_numbers", "_raw")
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        numbers: dict[str, Any],
+        raw: tuple[pa.Array, pa.Array, Callable[[], list[Headers]] | None] | None = None,
+    ) -> None:
         self._names = names
         self._numbers = numbers
-        self._columns = columns
-        self._headers = headers
+        self._raw = raw
 
     def between(self, begin: int, end: int) -> list[Origin]:
         """Return the origins of rows, all their numbers at a time."""
         part, names = slice(begin, end), self._names
         numbers = {name: column[part].tolist() for name, column in self._numbers.items()}
         topics = [names[number] for number in numbers["topic"]]
-        partitions, floors = numbers["partition"], numbers.get("floor") or repeat(-1)
-        keys, values = (column[part].to_pylist() for column in self._columns)
-        headers = [()] * (end - begin) if self._headers is None else self._headers()[part]
-        columns = (
-            topics,
-            partitions,
-            numbers["offset"],
-            numbers["timestamp"],
-            keys,
-            values,
-            headers,
-            partitions,
-            floors,
-        )
-        return list(map(_new_origin, zip(*columns, numbers["reached"], repeat(()), strict=False)))
+        keys: Iterable[Any] = repeat(None)
+        values: Iterable[Any] = repeat(None)
+        headers: Iterable[Headers] = repeat(())
+        if self._raw is not None:
+            keys, values = self._raw[0][part].to_pylist(), self._raw[1][part].to_pylist()
+            headers = repeat(()) if self._raw[2] is None else self._raw[2]()[part]
+        subs = zip(numbers["sub"], strict=True) if "sub" in numbers else repeat(())
+        places = (topics, numbers["partition"], numbers["offset"], numbers["timestamp"], keys, values, headers)
+        times = (numbers["index"], numbers["floor"], numbers["reached"])
+        return list(map(_new_origin, zip(*places, *times, subs, strict=False)))
 
     def spots(self, begin: int, end: int) -> Spots:
         """Return rows as spots."""
-        numbers = self._numbers
-
-        def floors() -> tuple[Any, Any]:
-            indexes = numbers["partition"][begin:end]
-            return indexes, numbers["floor"][begin:end] if "floor" in numbers else np.full(end - begin, -1)
-
-        return Spots(lambda at: self.between(begin + at, begin + at + 1)[0], floors)
+        numbers = {name: column[begin:end] for name, column in self._numbers.items()}
+        return Spots(
+            lambda at: self.between(begin + at, begin + at + 1)[0],
+            lambda: (numbers["index"], numbers["floor"]),
+            None if "sub" in numbers else numbers,
+        )
 
 
 class MadeOrigins:
@@ -320,18 +324,16 @@ def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], fl
     source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
     shard, topic = rows.shard[order], rows.topic[order]
     source = source_of_topic[topic]
-    sorted_numbers = {name: getattr(rows, name)[order] for name in ("partition", "offset", "timestamp", "reached")} | {
-        "topic": topic
-    }
-    if floors is not None:
-        sorted_numbers["floor"] = floors[order]
+    sorted_numbers = {name: getattr(rows, name)[order] for name in ("partition", "offset", "timestamp", "reached")}
+    sorted_numbers |= {"topic": topic, "index": sorted_numbers["partition"]}
+    sorted_numbers["floor"] = np.full(len(order), -1, dtype=np.int64) if floors is None else floors[order]
     plain = table["headers"].null_count == len(table)
     for begin, end in pieces(starts_of(shard, source)):
         run = slice(begin, end)
         key, value = (_whole(table[name][run]) for name in ("key", "value"))
         headers = None if plain else cache(partial(raw_headers, table["headers"][run]))
         numbers_of_run = {name: column[run] for name, column in sorted_numbers.items()}
-        origins = RawOrigins(topics, numbers_of_run, (key, value), headers)
+        origins = NumberedOrigins(topics, numbers_of_run, (key, value, headers))
         columns = key, value, numbers_of_run["timestamp"]
         yield Batch(int(shard[begin]), known[int(source[begin])], columns, headers, origins)
 
@@ -377,20 +379,32 @@ def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch]:
     """Return re-keyed records as batches in the order of a lane, shard by shard."""
     if not len(table):
         return
-    order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("place", "ascending")])
+    places = unpack_places(_whole(table["place"]))
+    if places is None:
+        order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("place", "ascending")])
+    else:
+        by = [places[name] for name in ("sub", "offset", "partition", "topic", "reached")]
+        sorting = np.lexsort((*by, numbers(table["partition"])))
+        places = {name: column[sorting] for name, column in places.items()}
+        order = pa.array(sorting)
     table = table.take(order)
-    shards = numbers(table["partition"])
+    shards, kind = numbers(table["partition"]), numbers(table["kind"])
     names = _whole(table["name"]).dictionary_encode()
     sources, source = names.dictionary.to_pylist(), names.indices.to_numpy()
     times = numbers(table["timestamp"])
     packed = table["headers"]
     plain = packed.null_count == len(packed)
-    for begin, end in pieces(starts_of(shards, source)):
+    for begin, end in pieces(starts_of(shards, source, kind)):
         run = slice(begin, end)
         columns = _whole(table["key"][run]), _whole(table["value"][run]), times[run]
         headers = None if plain else cache(partial(_unpacked, packed[run]))
-        origins = MadeOrigins([unpack_place(place, topics) for place in table["place"][run].to_pylist()])
-        yield Batch(int(shards[begin]), sources[source[begin]], columns, headers, origins)
+        origins: Origins
+        if places is None:
+            origins = MadeOrigins([unpack_place(place, topics) for place in table["place"][run].to_pylist()])
+        else:
+            origins = NumberedOrigins(topics, {name: column[run] for name, column in places.items()})
+        counted = int(kind[begin]) == COUNTED
+        yield Batch(int(shards[begin]), sources[source[begin]], columns, headers, origins, counted=counted)
 
 
 def _unpacked(packed: Any) -> list[Headers]:

@@ -52,6 +52,11 @@ class Stage:
         strategies = [node.watermark for node in self.sources.values() if node.watermark is not None]
         return any(strategy.function is not None for strategy in strategies)
 
+    @cached_property
+    def counted_topics(self) -> frozenset[str]:
+        """The topics between steps whose records are only counted."""
+        return frozenset(topic for name in self.plan.counting for topic in self.sources[name].topics)
+
     def step(self, level: int) -> Step:
         """Return the step of a level."""
         return next(step for step in self.plan.steps if step.level == level)

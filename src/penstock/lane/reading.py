@@ -115,6 +115,14 @@ class Sources:
             return None
         return Columns(keys, values, batch.times, batch.some_headers, batch.spots)
 
+    def counted(self, batch: Batch) -> Columns:
+        """Return rows that each stand for several records."""
+        node = self.readers[batch.source].source
+        keys = Column(data=batch.key, serde=node.key, made=True)
+        counts = np.frombuffer(b"".join(batch.value.to_pylist()), dtype=">i8").astype(np.int64)
+        values = Column(data=batch.value, serde=Serdes.int64)
+        return Columns(keys, values, batch.times, batch.some_headers, batch.spots, counts=counts)
+
     def records(self, batch: Batch, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
         node = self.readers[batch.source].source

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,34 +23,29 @@ import pyarrow.compute as pc
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
 from penstock.lane.envelope import (
-    CHANGELOG,
+    COUNTED,
     FAILURE,
     NOTE,
     PENDING,
-    RECORD,
-    SINK,
     batch_of,
     check,
     order_of,
-    pack_headers,
-    pack_place,
 )
 from penstock.lane.failure import pack_failure
 from penstock.lane.inbox import JUDGE, Batch, Rows
 from penstock.lane.orders import Orders, Report, encode_report, offsets
+from penstock.lane.outbox import Outbox
 from penstock.lane.reading import Sources
-from penstock.lane.sink import Row, SinkColumns
 from penstock.lane.task import Task
 from penstock.lane.timing import is_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.punctuation import PunctuationType
-from penstock.record import Headers, Origin
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
 from penstock.state.overlay import OverlayState
-from penstock.state.shards import lane_of, shard_of
+from penstock.state.shards import lane_of
 
 Batches = Iterable[pa.RecordBatch]
 #: fewer records than these go one by one: a column is not worth its making
@@ -122,8 +116,7 @@ class StepRun:
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
         self._report = Report(level, task)
-        self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
-        self._emitted = 0
+        self._outbox = Outbox(worker.stage, orders, self._step, task)
         self._globals = worker.global_stores(orders)
         self._report.dropped = worker.take_dropped()
         self._since = stopwatch_us()
@@ -152,7 +145,7 @@ class StepRun:
                 task.tell(self._orders.told)
                 task.flush()
             yield from self._outgoing(shard, task)
-        yield self._note()
+        yield self._outbox.note(self._report)
 
     # ---- coming in
 
@@ -188,7 +181,7 @@ class StepRun:
         if not mine.all():
             theirs = None if floors is None else floors[~mine]
             for batch in inbox.raw_batches(rows.where(~mine), orders.topics, orders.source_of, theirs):
-                yield self._pass_on(batch)
+                yield self._outbox.pass_on(batch)
             rows, floors = rows.where(mine), None if floors is None else floors[mine]
         return inbox.raw_batches(rows, orders.topics, orders.source_of, floors)
 
@@ -197,7 +190,7 @@ class StepRun:
         check(table)
         kind = table["kind"]
         mine = pc.is_in(table["name"], value_set=pa.array(self._step.sources, pa.string()))
-        own = pc.and_(pc.equal(kind, RECORD), mine)
+        own = pc.and_(pc.less_equal(kind, COUNTED), mine)
         handed = pc.and_(
             pc.equal(kind, PENDING), pc.is_in(table["name"], value_set=pa.array(self._step.stores, pa.string()))
         )
@@ -213,23 +206,14 @@ class StepRun:
         self._report.records, self._report.size = len(records), records.nbytes
         return list(inbox.envelope_batches(records, self._orders.topics))
 
-    def _pass_on(self, batch: Batch) -> pa.RecordBatch:
-        """Return raw rows of a source of a later step as records for it."""
-        shards, one = self._stage.shards, batch.source in self._stage.plan.one_shard
-        goes = [
-            0 if one else shard_of(key, shards, o.partition) for key, o in zip(batch.keys, batch.origins, strict=True)
-        ]
-        raw = self._stage.keeps_raw
-        places = [pack_place(o, (), self._topic_number[str(o.topic)], raw) for o in batch.origins]
-        columns: list[Any] = [[batch.source] * len(goes), goes, batch.keys, batch.values, batch.timestamps]
-        headers = [pack_headers(h) for h in batch.headers]
-        return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
-
     # ---- running
 
     def _process(self, batch: Batch) -> None:
         """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
         task = self._task(batch.shard)
+        if batch.counted:
+            task.process_columns(batch.source, self._sources.counted(batch))
+            return
         if len(batch) >= FEW and task.takes_columns(batch.source):
             columns = self._sources.columns(batch)
             if columns is not None and task.process_columns(batch.source, columns):
@@ -281,6 +265,7 @@ class StepRun:
             partitions=self._partitions,
             for_one_epoch=True,
             calls=partial(self._worker.calls.caller, 0),  # a worker runs one lane at a time, any of them
+            counted=stage.counted_topics,
         )
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:
@@ -301,10 +286,7 @@ class StepRun:
 
     def _outgoing(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
         self._spent("operators")
-        index = 0
-        for leaving in _runs_of(task.outputs):
-            yield from self._leaving(leaving, index)
-            index += len(leaving.columns) if isinstance(leaving, SinkColumns) else len(leaving)
+        yield from self._outbox.leaving(task.outputs)
         self._spent("encode")
         if self._step.stores:
             yield from self._writes(shard, task)
@@ -318,86 +300,6 @@ class StepRun:
             self._states[shard].release()
         self._spent("seal")
 
-    def _leaving(self, leaving: list[Row] | SinkColumns, index: int) -> Iterator[pa.RecordBatch]:
-        """Yield what leaves a task; ``index``: how many records have left it before."""
-        if isinstance(leaving, SinkColumns):
-            yield self._record_columns(leaving, index) if leaving.sink.internal else self._sink_columns(leaving)
-            return
-        records = [(at, row) for at, row in enumerate(leaving, index) if row.internal]
-        if records:
-            yield self._records(records)
-            leaving = [row for row in leaving if not row.internal]
-        if leaving:
-            yield self._sinks(leaving)
-
-    def _records(self, records: list[tuple[int, Row]]) -> pa.RecordBatch:
-        plan, shards, raw = self._stage.plan, self._stage.shards, self._stage.keeps_raw
-        sources = {topic: plan.source_of(topic) for topic in {row.topic for _, row in records}}
-        names = [sources[row.topic] for _, row in records]
-        goes = [
-            0 if name in plan.one_shard else shard_of(row.key, shards, max(row.origin.partition_index, 0))
-            for name, (_, row) in zip(names, records, strict=True)
-        ]
-        if plan.staying:
-            goes = [
-                shard if name not in plan.staying or name in plan.one_shard else self._home(row)
-                for shard, name, (_, row) in zip(goes, names, records, strict=True)
-            ]
-        number = self._topic_number
-        places = [
-            pack_place(row.origin, (*row.origin.sub, index), number.get(row.origin.topic or "", 0), raw)
-            for index, row in records
-        ]
-        columns: list[Any] = [names, goes, [r.key for _, r in records], [r.value for _, r in records]]
-        times, headers = [r.timestamp for _, r in records], [pack_headers(r.headers) for _, r in records]
-        return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, times, headers, places])
-
-    def _home(self, row: Row) -> int:
-        """Return the shard that a row stays in: that of its task, or where all shards run in one, of its source record."""
-        if self._step.exchange:
-            assert row.partition is not None
-            return row.partition
-        return shard_of(row.origin.key, self._stage.shards, max(row.origin.partition_index, 0))
-
-    def _sinks(self, rows: list[Row]) -> pa.RecordBatch:
-        topics, partitions, keys, values, times, headers, _, origins = zip(*rows, strict=True)
-        places = [-1 if partition is None else partition for partition in partitions]
-        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(rows)
-        columns: list[Any] = [topics, places, keys, values, times, packed]
-        if self._stage.keeps_raw:  # a row that its topic refuses is told of with its source record
-            columns.append([self._came_from(origin) for origin in origins])
-        return batch_of(SINK, self._order(len(rows)), columns)
-
-    def _sink_columns(self, leaving: SinkColumns) -> pa.RecordBatch:
-        columns, count = leaving.columns, len(leaving.columns)
-        arrays: list[Any] = [
-            pa.repeat(pa.scalar(leaving.sink.topic, pa.string()), count),
-            pa.repeat(pa.scalar(-1, pa.int32()), count),
-            leaving.keys,
-            leaving.values,
-            pa.array(columns.timestamps),
-            pa.nulls(count, pa.binary()) if columns.headers is None else [pack_headers(h) for h in columns.headers],
-        ]
-        if self._stage.keeps_raw:
-            arrays.append([self._came_from(columns.origin(at)) for at in range(count)])
-        return batch_of(SINK, self._order(count), arrays)
-
-    def _record_columns(self, leaving: SinkColumns, index: int) -> pa.RecordBatch:
-        """Return records for a later step."""
-        columns, sink = leaving.columns, leaving.sink
-        origins = [columns.origin(at) for at in range(len(columns))]
-        rows = zip(leaving.keys.to_pylist(), leaving.values.to_pylist(), columns.timestamps.tolist(), strict=True)
-        headers: Iterable[Headers] = repeat(()) if columns.headers is None else columns.headers
-        home = leaving.shard if sink.stays else None
-        records = [
-            (at, Row(str(sink.topic), home, key, value, time, head, True, origin))
-            for at, ((key, value, time), head, origin) in enumerate(zip(rows, headers, origins, strict=False), index)
-        ]
-        return self._records(records)
-
-    def _came_from(self, origin: Origin) -> bytes | None:
-        return None if origin.topic is None else pack_place(origin, (), self._topic_number[origin.topic], True)
-
     def _writes(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
         """Keep the epoch's writes of a shard beside its state, and send its changelog rows."""
         sealed = {name: writes for name, writes in task.seal().items() if writes}
@@ -407,50 +309,18 @@ class StepRun:
         name = pending.file_name(self._orders.token, self._level, self._worker.unique())
         self._worker.shards.keep_pending(shard, name, data)
         self._report.pending[shard] = name
-        later = [store for store in self._step.read_later if store in sealed]
-        if later:  # a row for each: the steps that read them are not the same
-            count, packed = len(later), [pending.pack({store: sealed[store]}) for store in later]
-            columns: list[Any] = [later, [shard] * count, [None] * count, packed, [0] * count]
-            yield batch_of(PENDING, pa.array([shard] * count, pa.int64()), columns)
+        later = {store: sealed[store] for store in self._step.read_later if store in sealed}
+        if later:
+            yield self._outbox.pending(shard, later)
         specs = self._stage.plan.topology.stores
         for store, writes in sealed.items():
             if writes.changelog and specs[store].logged and specs[store].source_topic is None:
-                yield self._changelog(store, shard, writes)
-
-    def _changelog(self, store: str, shard: int, writes: Sealed) -> pa.RecordBatch:
-        keys, values, times, headers = zip(*writes.changelog, strict=True)
-        count = len(keys)
-        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * count
-        return batch_of(CHANGELOG, self._order(count), [[store] * count, [shard] * count, keys, values, times, packed])
-
-    def _note(self) -> pa.RecordBatch:
-        data = encode_report(self._report)
-        return batch_of(NOTE, self._order(1), [[""], [self._number], [None], [data], [0]])
-
-    def _order(self, count: int) -> pa.Array:
-        """Return the place in the epoch of the next rows: level, task, position."""
-        before, self._emitted = self._emitted, self._emitted + count
-        return pc.add(order_of(self._level, self._number, count), pa.scalar(before, pa.int64()))
+                yield self._outbox.changelog(store, shard, writes)
 
     def _spent(self, on: str) -> None:
         now = stopwatch_us()
         self._report.spent[on] = self._report.spent.get(on, 0) + now - self._since
         self._since = now
-
-
-def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkColumns]:
-    """Return what leaves a task in order, single rows that follow each other together."""
-    rows: list[Row] = []
-    for leaving in outputs:
-        if isinstance(leaving, Row):
-            rows.append(leaving)
-            continue
-        if rows:
-            yield rows
-            rows = []
-        yield leaving
-    if rows:
-        yield rows
 
 
 def _greatest(rows: Rows, column: Any, topics: Sequence[str]) -> inbox.Times:

@@ -12,6 +12,7 @@ from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
 from penstock.serde.columns import Columns, Commits, OnColumns
+from penstock.serde.traits import kept_classes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
 from penstock.topology.node import SinkNode
@@ -84,12 +85,12 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
 
 
 class SinkColumns(NamedTuple):
-    """Records that leave a task together."""
+    """Records that leave a task together. ``values`` None: all have one, and nobody will ask which."""
 
     sink: SinkNode
     shard: int
     keys: pa.Array
-    values: pa.Array
+    values: pa.Array | None
     columns: Columns
 
 
@@ -98,11 +99,14 @@ def open_column_sink(sink: SinkNode, task: Any) -> OnColumns | None:
     if sink.topic is None or sink.partitioner is not None or partition_key(sink) is not None:
         return None
     emit, key, value, internal = task.outputs.append, sink.key, sink.value, sink.internal
+    counted, classes = sink.topic in task.counted, kept_classes(sink.value)
 
     def on_columns(columns: Columns, commits: Commits) -> None:
-        # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
-        keys = columns.keys.arrow_of(key)
-        values = columns.values.arrow_of(value, read=internal)
+        keys, values = columns.keys.arrow_of(key), None
+        countable = counted and not keys.null_count and not columns.values.has_nulls
+        if not (countable and columns.values.is_sure_of(value, classes)):
+            # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
+            values = columns.values.arrow_of(value, read=internal)
         leaving = SinkColumns(sink, task.shard, keys, values, columns)
         commits.append(lambda: emit(leaving))
 

@@ -58,6 +58,7 @@ class Task:
         partitions: Callable[[str], int] = lambda topic: 1,
         for_one_epoch: bool = False,
         calls: Callable[[str, CallSpec], Calls] | None = None,
+        counted: Container[str] = (),
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -68,6 +69,8 @@ class Task:
         self.origin: Origin = NO_ORIGIN
         self.stream_time = -1
         self.outputs: list[Row | SinkColumns] = []
+        #: topics of ours whose records are only counted
+        self.counted = counted
         self.dropped: dict[tuple[str, str], int] = {}
         self.clocks: dict[str, ObservedTime] = {}
         #: node → its clock; and what it does when time is told, with what says when that is due
@@ -155,6 +158,8 @@ class Task:
         try:
             chain(columns, commits)
         except Exception:  # whatever it is: one by one it is told of with its node and record, or judged
+            if columns.counts is not None:  # there is no function of the user's in its way, and no single record
+                raise
             self._chains[source] = None
             return False
         for commit in commits:

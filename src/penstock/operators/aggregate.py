@@ -15,7 +15,7 @@ from penstock.operators.folds import none_init, zero
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
 from penstock.serde.columns import OnColumns
-from penstock.state.fold import FoldValues, fold_counts
+from penstock.state.fold import FoldValues
 from penstock.state.rows import RowStore
 
 
@@ -106,7 +106,7 @@ class StreamCount(Operator):
 
     def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
         """Return the same for many records: a key's row is read and written once."""
-        return open_column_fold(context.store(self.store), forward, self.send_old, zero, fold_counts)
+        return open_column_fold(context.store(self.store), forward, self.send_old, zero, None)
 
     def touches(self) -> tuple[str, ...]:
         """The store."""
@@ -165,7 +165,7 @@ class StreamReduce(Operator):
 
 
 def open_column_fold(
-    store: Any, forward: OnColumns | None, send_old: bool, initializer: Callable[[], Any], fold: FoldValues
+    store: Any, forward: OnColumns | None, send_old: bool, initializer: Callable[[], Any], fold: FoldValues | None
 ) -> OnColumns | None:
     """Open a fold by column; its updates leave by column, too, where what comes behind takes them so."""
     on_columns = store.make_column_fold(initializer, fold) if isinstance(store, RowStore) else None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from penstock.operators.aggregate import StreamCount
 from penstock.plan.levels import find_levels
 from penstock.state.spec import StoreKind
 from penstock.topology.functions import wants_partition_time
@@ -71,6 +72,8 @@ class Plan:
     one_shard: frozenset[str] = frozenset()
     #: internal sources whose records stay in the shard that they are in
     staying: frozenset[str] = frozenset()
+    #: internal sources whose records are only counted, by key: one row may stand for many of them on the way
+    counting: frozenset[str] = frozenset()
 
     def source_of(self, internal_topic: str) -> str:
         """Return the source node that reads a repartition topic."""
@@ -205,6 +208,32 @@ def keep_shards(plan: Plan) -> Plan:
     return replace(plan, staying=staying)
 
 
+def count_ahead(plan: Plan) -> Plan:
+    """Note which records are only counted, so that those of a key can be counted before the exchange, exactly.
+
+    Not where somebody would notice: a wrapper that sees every record, a watermark strategy, a node that may schedule.
+    """
+    topology = plan.topology
+    sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
+    if topology.wrapper is not None or any(node.watermark is not None for node in sources):
+        return plan
+    scheduling = {name for step in plan.steps if step.scheduling or step.scheduled for name in step.sources}
+    counting = frozenset(
+        node.name
+        for node in sources
+        if node.internal and node.name not in scheduling and _is_counted(topology, topology.children(node.name))
+    )
+    return replace(plan, counting=counting)
+
+
+def _is_counted(topology: Topology, children: tuple[str, ...]) -> bool:
+    nodes = [topology.nodes[child] for child in children]
+    if len(nodes) != 1 or not isinstance(nodes[0], ProcessorNode) or not isinstance(nodes[0].operator, StreamCount):
+        return False
+    spec = topology.stores[nodes[0].operator.store]
+    return spec.kind is StoreKind.KEY_VALUE and bool(spec.cached) and spec.ttl is None
+
+
 #: the passes in order; each takes a plan and returns a plan
 PASSES: tuple[Pass, ...] = (
     level_sources,
@@ -214,6 +243,7 @@ PASSES: tuple[Pass, ...] = (
     share_stores,
     gather_shared,
     keep_shards,
+    count_ahead,
 )
 
 

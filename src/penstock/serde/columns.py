@@ -5,7 +5,7 @@ A column is objects, or bytes, or both: each is made of the other when it is fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,6 +72,12 @@ class Column:
         """Whether the bytes at hand are what the serde would write of the items; ``read``: or such as it reads as the same."""
         return self._data is not None and self._serde == serde and (read or (self._made and is_stable(serde)))
 
+    def is_sure_of(self, serde: Serde[Any], classes: frozenset[type]) -> bool:
+        """Whether the serde takes all items, without asking it: it has read them, or they are of classes that it always takes."""
+        if self.is_bytes_of(serde, read=True):
+            return True
+        return bool(classes) and all(item.__class__ in classes for item in self.items)
+
     def bytes_of(self, serde: Serde[Any], *, read: bool = False) -> pa.Array | list[bytes | None]:
         """Return the items as bytes; those at hand, where they will do."""
         if self.is_bytes_of(serde, read=read):
@@ -99,13 +105,20 @@ class Column:
 class Spots:
     """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
 
-    __slots__ = ("numbers", "origin")
+    __slots__ = ("arrays", "numbers", "origin")
 
-    def __init__(self, origin: Callable[[int], Origin], numbers: Callable[[], tuple[Any, Any]]) -> None:
+    def __init__(
+        self,
+        origin: Callable[[int], Origin],
+        numbers: Callable[[], tuple[Any, Any]],
+        arrays: Mapping[str, Any] | None = None,
+    ) -> None:
         #: makes the origin of a source record of the batch
         self.origin = origin
         #: makes the partition index of each, and the time that it had reached, −1 where the shard sees every record itself
         self.numbers = numbers
+        #: all numbers of the origins by their names, where they are at hand and origins hold nothing else but raw bytes
+        self.arrays = arrays
 
 
 def spots_of(origins: Sequence[Origin]) -> Spots:
@@ -122,10 +135,10 @@ class Columns:
     """Records of one shard on their way through a chain, in order.
 
     ``headers`` None: no record has any. ``rows``: the source record of each, by its place in the batch; None: one for each.
-    ``shared``: other nodes have the same objects.
+    ``shared``: other nodes have the same objects. ``counts``: how many records each stands for, None: itself.
     """
 
-    __slots__ = ("headers", "keys", "rows", "shared", "spots", "timestamps", "values")
+    __slots__ = ("counts", "headers", "keys", "rows", "shared", "spots", "timestamps", "values")
 
     def __init__(
         self,
@@ -136,6 +149,7 @@ class Columns:
         spots: Spots,
         rows: Any = None,
         shared: bool = False,
+        counts: Any = None,
     ) -> None:
         self.keys = keys
         self.values = values
@@ -144,6 +158,7 @@ class Columns:
         self.spots = spots
         self.rows = rows
         self.shared = shared
+        self.counts = counts
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -168,6 +183,12 @@ class Columns:
     def pick(self, at: list[int]) -> Columns:
         """Return the records at these places."""
         return self.spread(at, self.keys.pick(at), self.values.pick(at))
+
+    def at(self, places: Any, timestamps: Any) -> Columns:
+        """Return the records at these places, with timestamps of their own."""
+        picked = self.pick(places.tolist())
+        picked.timestamps = timestamps
+        return picked
 
     def spread(self, at: list[int], keys: Column, values: Column) -> Columns:
         """Return records that have come of those at these places, with keys and values of their own."""
@@ -208,3 +229,9 @@ class Groups:
         self.ends = np.cumsum(counts)
         self.starts = self.ends - counts
         self.last = self.order[self.ends - 1]
+
+    def counts(self, stands_for: Any = None) -> list[int]:
+        """Return how many records each group has; ``stands_for``: how many each of them stands for."""
+        if stands_for is None:
+            return (self.ends - self.starts).tolist()  # type: ignore[no-any-return]
+        return np.add.reduceat(stands_for[self.order], self.starts).tolist()  # type: ignore[no-any-return]

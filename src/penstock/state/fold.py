@@ -7,6 +7,7 @@ makes of it: results are those of reading and writing the row for each record.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,24 +25,15 @@ FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable
 _FIXED = frozenset({int, str, bytes, float, bool})
 
 
-def fold_counts(key: Any, values: list[Any], old: int, kept: frozenset[type], settle: Callable[[Any], Any]) -> int:
-    """Count the values.
-
-    >>> fold_counts("a", ["x", "y"], 1, frozenset(), lambda value: value)
-    3
-    """
-    return old + len(values)
-
-
 def open_fold(
     rows: WriteBack,
     serdes: tuple[Serde[Any], Serde[Any]],
     context: StoreContext,
     number: Callable[[], int],
     initializer: Callable[[], Any],
-    fold: FoldValues,
+    fold: FoldValues | None,
 ) -> OnColumns:
-    """Return what folds records by column into the rows of a store."""
+    """Return what folds records by column into the rows of a store; ``fold`` None: what counts them."""
     key_serde, value_serde = serdes
     decode_key, encode, decode = key_serde.deserialize, value_serde.serialize, value_serde.deserialize
     classes = kept_classes(value_serde)
@@ -53,17 +45,20 @@ def open_fold(
         return decode(encode(value))
 
     def on_columns(columns: Columns, commits: Commits) -> None:
-        if columns.values.has_nulls:
+        if columns.counts is None and columns.values.has_nulls:
             raise Irregular
         groups = Groups(columns.keys.arrow_of(key_serde))
-        items, places = columns.values.items, groups.order.tolist()
-        values = items if len(groups.keys) == len(items) else [items[i] for i in places]
+        values: list[Any] = []
+        if fold is not None:
+            items = columns.values.items
+            values = items if len(groups.keys) == len(items) else [items[i] for i in groups.order.tolist()]
         times = np.maximum.reduceat(columns.timestamps[groups.order], groups.starts).tolist()
         kept = classes & _FIXED if columns.shared else classes
         written: list[tuple[int, bytes, bytes, int]] = []
         edges = groups.starts.tolist(), groups.ends.tolist()
-        for raw_key, row, begin, end, later, last in zip(
-            groups.keys, lookup_many(groups.keys), *edges, times, groups.last.tolist(), strict=True
+        counts = groups.counts(columns.counts) if fold is None else repeat(0)
+        for raw_key, row, begin, end, later, last, count in zip(
+            groups.keys, lookup_many(groups.keys), *edges, times, groups.last.tolist(), counts, strict=False
         ):
             if row is None:
                 old = initializer()
@@ -71,7 +66,7 @@ def open_fold(
                 old = decode(row[0])
                 if row[1] > later:
                     later = row[1]
-            new = fold(decode_key(raw_key), values[begin:end], old, kept, settle)
+            new = old + count if fold is None else fold(decode_key(raw_key), values[begin:end], old, kept, settle)
             if new is None:
                 raise Irregular
             written.append((last, raw_key, encode(new), later))

@@ -167,7 +167,7 @@ class RowStore(KeyValueVerbs):
 
         return fold
 
-    def make_column_fold(self, initializer: Callable[[], Any], fold: FoldValues) -> OnColumns | None:
+    def make_column_fold(self, initializer: Callable[[], Any], fold: FoldValues | None) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
         if not self.cached or self._expiry is not None:
             return None

@@ -1,0 +1,240 @@
+"""What leaves a step, as batches of the envelope: rows for sinks, records for later steps, changelog rows, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.lane.envelope import (
+    CHANGELOG,
+    COUNTED,
+    NOTE,
+    PENDING,
+    RECORD,
+    SINK,
+    batch_of,
+    order_of,
+    pack_headers,
+    pack_place,
+    pack_places,
+)
+from penstock.lane.inbox import Batch
+from penstock.lane.orders import Orders, Report, Stage, encode_report
+from penstock.lane.sink import Row, SinkColumns
+from penstock.plan.plan import Step
+from penstock.record import Origin
+from penstock.serde.columns import Columns
+from penstock.state import pending
+from penstock.state.base import Sealed
+from penstock.state.shards import shard_of
+
+
+class Outbox:
+    """Makes batches of what one task of a step gives out, in order."""
+
+    def __init__(self, stage: Stage, orders: Orders, step: Step, task: int) -> None:
+        self._stage = stage
+        self._step = step
+        self._number = task
+        self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
+        self._emitted = 0
+
+    # ---- rows of tasks
+
+    def leaving(self, outputs: Iterable[Row | SinkColumns]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that have left a task."""
+        index = 0  # of a record among all that the task gave out: its order among siblings
+        for rows in _runs_of(outputs):
+            if isinstance(rows, SinkColumns):
+                yield self._record_columns(rows, index) if rows.sink.internal else self._sink_columns(rows)
+                index += len(rows.columns)
+                continue
+            records = [(at, row) for at, row in enumerate(rows, index) if row.internal]
+            index += len(rows)
+            if records:
+                yield self._records(records)
+                rows = [row for row in rows if not row.internal]
+            if rows:
+                yield self._sinks(rows)
+
+    def _records(self, records: list[tuple[int, Row]]) -> pa.RecordBatch:
+        plan, shards, raw = self._stage.plan, self._stage.shards, self._stage.keeps_raw
+        sources = {topic: plan.source_of(topic) for topic in {row.topic for _, row in records}}
+        names = [sources[row.topic] for _, row in records]
+        goes = [
+            0 if name in plan.one_shard else shard_of(row.key, shards, max(row.origin.partition_index, 0))
+            for name, (_, row) in zip(names, records, strict=True)
+        ]
+        if plan.staying:
+            goes = [
+                shard if name not in plan.staying or name in plan.one_shard else self._home(row)
+                for shard, name, (_, row) in zip(goes, names, records, strict=True)
+            ]
+        number = self._topic_number
+        places = [
+            pack_place(row.origin, (*row.origin.sub, index), number.get(row.origin.topic or "", 0), raw)
+            for index, row in records
+        ]
+        columns: list[Any] = [names, goes, [r.key for _, r in records], [r.value for _, r in records]]
+        times, headers = [r.timestamp for _, r in records], [pack_headers(r.headers) for _, r in records]
+        return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, times, headers, places])
+
+    def _home(self, row: Row) -> int:
+        """Return the shard that a row stays in: that of its task, or where all shards run in one, of its source record."""
+        if self._step.exchange:
+            assert row.partition is not None
+            return row.partition
+        return shard_of(row.origin.key, self._stage.shards, max(row.origin.partition_index, 0))
+
+    def _sinks(self, rows: list[Row]) -> pa.RecordBatch:
+        topics, partitions, keys, values, times, headers, _, origins = zip(*rows, strict=True)
+        places = [-1 if partition is None else partition for partition in partitions]
+        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(rows)
+        columns: list[Any] = [topics, places, keys, values, times, packed]
+        if self._stage.keeps_raw:  # a row that its topic refuses is told of with its source record
+            columns.append([self._came_from(origin) for origin in origins])
+        return batch_of(SINK, self._order(len(rows)), columns)
+
+    # ---- the same by column
+
+    def _sink_columns(self, leaving: SinkColumns) -> pa.RecordBatch:
+        columns, count = leaving.columns, len(leaving.columns)
+        arrays: list[Any] = [
+            pa.repeat(pa.scalar(leaving.sink.topic, pa.string()), count),
+            pa.repeat(pa.scalar(-1, pa.int32()), count),
+            leaving.keys,
+            leaving.values,
+            pa.array(columns.timestamps),
+            _packed_headers(columns),
+        ]
+        if self._stage.keeps_raw:
+            arrays.append([self._came_from(columns.origin(at)) for at in range(count)])
+        return batch_of(SINK, self._order(count), arrays)
+
+    def _record_columns(self, leaving: SinkColumns, index: int) -> pa.RecordBatch:
+        """Return records for a later step; of those that it only counts, one for each key."""
+        plan, columns = self._stage.plan, leaving.columns
+        source = plan.source_of(str(leaving.sink.topic))
+        subs = np.arange(index, index + len(columns), dtype=np.int64)
+        keys, values, kind = leaving.keys, leaving.values, RECORD
+        if source in plan.counting and values is None:
+            keys, values, columns, subs = _counted(keys, columns, subs)
+            kind = COUNTED
+        goes = self._goes(source, leaving, keys, columns)
+        arrays: list[Any] = [
+            pa.repeat(pa.scalar(source, pa.string()), len(columns)),
+            pa.array(goes, pa.int32()),
+            keys,
+            values,
+            pa.array(columns.timestamps),
+            _packed_headers(columns),
+            self._places(columns, subs),
+        ]
+        return batch_of(kind, pa.array(goes, pa.int64()), arrays)
+
+    def _goes(self, source: str, leaving: SinkColumns, keys: pa.Array, columns: Columns) -> Any:
+        """Return the shards that records go to."""
+        plan, shards = self._stage.plan, self._stage.shards
+        if source in plan.one_shard:
+            return np.zeros(len(columns), dtype=np.int64)
+        if source in plan.staying:
+            if self._step.exchange:
+                return np.full(len(columns), leaving.shard, dtype=np.int64)
+            keys = pa.array([columns.origin(at).key for at in range(len(columns))], pa.binary())
+        encoded = keys.dictionary_encode()
+        of_key = np.array([shard_of(key, shards) for key in encoded.dictionary.to_pylist()] or [0], dtype=np.int64)
+        goes = of_key[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        if encoded.null_count:  # without a key it stays with its source partition
+            indexes = np.maximum(columns.of_source(columns.spots.numbers()[0]), 0)
+            goes = np.where(keys.is_null().to_numpy(zero_copy_only=False), indexes % shards, goes)
+        return goes
+
+    def _places(self, columns: Columns, subs: Any) -> Any:
+        """Return where records came from, each with its position among siblings."""
+        numbers = None if self._stage.keeps_raw else columns.spots.arrays
+        if numbers is not None:
+            return pack_places({name: columns.of_source(column) for name, column in numbers.items()}, subs)
+        number, raw = self._topic_number, self._stage.keeps_raw
+        origins = [columns.origin(at) for at in range(len(columns))]
+        return [
+            pack_place(origin, (*origin.sub, sub), number.get(origin.topic or "", 0), raw)
+            for origin, sub in zip(origins, subs.tolist(), strict=True)
+        ]
+
+    def _came_from(self, origin: Origin) -> bytes | None:
+        return None if origin.topic is None else pack_place(origin, (), self._topic_number[origin.topic], True)
+
+    # ---- the rest
+
+    def pass_on(self, batch: Batch) -> pa.RecordBatch:
+        """Return raw rows of a source of a later step as records for it."""
+        shards, one, origins = self._stage.shards, batch.source in self._stage.plan.one_shard, batch.origins
+        goes = [0 if one else shard_of(key, shards, o.partition) for key, o in zip(batch.keys, origins, strict=True)]
+        raw = self._stage.keeps_raw
+        places = [pack_place(o, (), self._topic_number[str(o.topic)], raw) for o in origins]
+        columns: list[Any] = [[batch.source] * len(goes), goes, batch.key, batch.value, pa.array(batch.times)]
+        headers = [pack_headers(h) for h in batch.headers]
+        return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
+
+    def pending(self, shard: int, sealed: dict[str, Sealed]) -> pa.RecordBatch:
+        """Return writes of an epoch for the later steps that read them: a row for each store, these steps are not the same."""
+        count, packed = len(sealed), [pending.pack({store: writes}) for store, writes in sealed.items()]
+        columns: list[Any] = [list(sealed), [shard] * count, [None] * count, packed, [0] * count]
+        return batch_of(PENDING, pa.array([shard] * count, pa.int64()), columns)
+
+    def changelog(self, store: str, shard: int, writes: Sealed) -> pa.RecordBatch:
+        """Return the changelog rows of an epoch."""
+        keys, values, times, headers = zip(*writes.changelog, strict=True)
+        count = len(keys)
+        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * count
+        return batch_of(CHANGELOG, self._order(count), [[store] * count, [shard] * count, keys, values, times, packed])
+
+    def note(self, report: Report) -> pa.RecordBatch:
+        """Return what the task tells the driver."""
+        return batch_of(NOTE, self._order(1), [[""], [self._number], [None], [encode_report(report)], [0]])
+
+    def _order(self, count: int) -> pa.Array:
+        """Return the place in the epoch of the next rows: level, task, position."""
+        before, self._emitted = self._emitted, self._emitted + count
+        return pc.add(order_of(self._step.level, self._number, count), pa.scalar(before, pa.int64()))
+
+
+def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkColumns]:
+    """Return what leaves a task in order, single rows that follow each other together."""
+    rows: list[Row] = []
+    for leaving in outputs:
+        if isinstance(leaving, Row):
+            rows.append(leaving)
+            continue
+        if rows:
+            yield rows
+            rows = []
+        yield leaving
+    if rows:
+        yield rows
+
+
+def _packed_headers(columns: Columns) -> Any:
+    if columns.headers is None:
+        return pa.nulls(len(columns), pa.binary())
+    return [pack_headers(headers) for headers in columns.headers]
+
+
+def _counted(keys: pa.Array, columns: Columns, subs: Any) -> tuple[pa.Array, pa.Array, Columns, Any]:
+    """Return one record for each key: its last, with the greatest time of all, and for a value how many they are."""
+    encoded = keys.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    counts = np.bincount(codes, minlength=len(encoded.dictionary))
+    times = np.full(len(counts), -1, dtype=np.int64)
+    np.maximum.at(times, codes, columns.timestamps)
+    last = np.zeros(len(counts), dtype=np.int64)
+    last[codes] = np.arange(len(codes))  # of several the last one stays
+    order = np.argsort(last)
+    last = last[order]
+    picked = columns.at(last, times[order])
+    values = pa.array(counts[order].astype(">i8").view("S8").tolist(), pa.binary())
+    return encoded.dictionary.take(pa.array(order)), values, picked, subs[last]
