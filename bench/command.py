@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from bench import rate
+from bench import growth, latency, rate, restart, restore
 from bench.peers.system import SYSTEMS, System
 from bench.registry import WORKLOADS
 from bench.runs import Run
 from bench.stage import Stage, progress_bar
 from bench.workloads.base import Kind, Size, Workload
-from bench.writing import Written, warm, write
+from bench.writing import Written, planned, warm, write
 from penstock.dev.broker import Broker
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.kafka import KafkaLog
@@ -33,7 +33,15 @@ QUICK = ("stateless-100b", "count-sum", "word-count", "tumbling", "stream-table-
 QUICK_SYSTEMS = ("java", "penstock")
 
 #: how a system is measured, by the kind of the workload
-KINDS: dict[Kind, Callable[[Stage, Written, System, str, int], Run]] = {Kind.RATE: rate.measure}
+KINDS: dict[Kind, Callable[[Stage, Written, System, str, int], list[Run]]] = {
+    Kind.RATE: rate.measure,
+    Kind.LATENCY: latency.measure,
+    Kind.RESTORE: restore.measure,
+    Kind.RESTART: restart.measure,
+    Kind.GROWTH: growth.measure,
+}
+#: kinds whose data are all there before a system starts; those of the others are written for every run
+WRITTEN_ONCE = (Kind.RATE, Kind.RESTORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +127,12 @@ def _perform(
     stage: Stage, workload: Workload, size: Size, systems: Sequence[System], outcome: Outcome, first: bool
 ) -> None:
     """Run one workload on all systems."""
-    written = write(stage.log, workload, size, stage.progress)
-    if first:
+    written = (
+        write(stage.log, workload, size, stage.progress) if workload.kind in WRITTEN_ONCE else planned(workload, size)
+    )
+    if first and written.ends:
         warm(stage.log, written)
+    data: dict[str, Written] = {}
     for number, system in turns(systems, outcome.plan.rounds):
         place = workload.name, system.name
         if place in outcome.failed or place in outcome.skipped:
@@ -131,11 +142,21 @@ def _perform(
             continue
         application_id = f"bench-{workload.name}-{system.name}-{number}"
         try:
-            outcome.runs.append(KINDS[workload.kind](stage, written, system, application_id, number))
+            if system.name in workload.few and system.name not in data:
+                data[system.name] = fewer(stage, written, system.name)
+            mine = data.get(system.name, written)
+            outcome.runs += KINDS[workload.kind](stage, mine, system, application_id, number)
         except PenstockError as error:
             outcome.failed[place] = str(error)
         stage.forget(application_id)
-    stage.forget(*written.topics)
+    for each in (written, *data.values()):
+        stage.forget(*each.topics)
+
+
+def fewer(stage: Stage, written: Written, system: str) -> Written:
+    """Write less data, to topics of their own, for a system that would take too long."""
+    records = min(written.workload.few[system], written.size.records)
+    return write(stage.log, written.workload, replace(written.size, records=records), stage.progress, f"{system}-")
 
 
 def turns(systems: Sequence[System], rounds: int) -> Iterator[tuple[int, System]]:

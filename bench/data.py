@@ -5,6 +5,7 @@ Records come one a millisecond of event time, in order. A value is JSON as text:
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Iterator, Sequence
 
@@ -94,3 +95,66 @@ def customers_and_purchases(size: Size, topics: Sequence[str]) -> Iterator[Row]:
             else:
                 value = f'{{"order":{order},"customer":"k{key}","item":"{item}","amount":{amount},"paid":true}}'
                 yield purchased, None, b"k%d" % key, value.encode(), START_MS + order, ()
+
+
+def orders_and_payments(size: Size, topics: Sequence[str], longest_ms: int = 12_000) -> Iterator[Row]:
+    """Yield orders, and for each a payment some time later, at most ``longest_ms`` if nothing else is due then.
+
+    >>> [(row[0], row[2], row[3]) for row in orders_and_payments(Size(3), ["orders", "payments"], longest_ms=1)]
+    [('orders', b'o0', b'{"amount":8}'), ('orders', b'o1', b'{"amount":54}'), ('payments', b'o0', b'{"paid":8}')]
+    """
+    rng = random.Random(SEED)
+    ordered, paid = topics
+    due: list[tuple[int, int, int]] = []
+    number = 0
+    for numbers in chunks(size.records):
+        delays = rng.choices(range(1, longest_ms + 1), k=len(numbers))
+        amounts = rng.choices(range(1, 100), k=len(numbers))
+        for time, delay, amount in zip(numbers, delays, amounts, strict=True):
+            if due and due[0][0] < time:
+                _, order, owed = heapq.heappop(due)
+                yield paid, None, b"o%d" % order, b'{"paid":%d}' % owed, START_MS + time, ()
+            else:
+                heapq.heappush(due, (time + delay, number, amount))
+                yield ordered, None, b"o%d" % number, b'{"amount":%d}' % amount, START_MS + time, ()
+                number += 1
+
+
+def customers_and_scores(size: Size, topics: Sequence[str]) -> Iterator[Row]:
+    """Yield updates of two tables with the same keys; one of fifty deletes a row.
+
+    >>> [(row[0], row[2], row[3]) for row in customers_and_scores(Size(2, 100), ["customers", "scores"])]
+    [('customers', b'k32', b'{"land":"FR"}'), ('customers', b'k15', b'{"land":"DK"}')]
+    """
+    rng = random.Random(SEED)
+    customers, scores = topics
+    for numbers in chunks(size.records):
+        count = len(numbers)
+        keys, draws = rng.choices(range(size.keys), k=count), rng.choices(range(100), k=count)
+        lands = rng.choices(LANDS, k=count)
+        for number, key, draw, land in zip(numbers, keys, draws, lands, strict=True):
+            value = b'{"land":"%s"}' % land.encode() if draw % 2 else b'{"score":%d}' % draw
+            topic = customers if draw % 2 else scores
+            yield topic, None, b"k%d" % key, value if draw > 1 else None, START_MS + number, ()
+
+
+def orders_and_customers(size: Size, topics: Sequence[str]) -> Iterator[Row]:
+    """Yield two tables: customers, all of them first, and orders that name one; a twentieth of what follows are customers who move.
+
+    >>> [(row[0], row[2], row[3]) for row in orders_and_customers(Size(2, 1), ["orders", "customers"])]
+    [('customers', b'k0', b'{"land":"FR"}'), ('orders', b'o1', b'{"customer":"k0","amount":7}')]
+    """
+    rng = random.Random(SEED)
+    orders, customers = topics
+    known = min(size.keys, max(1, size.records // 3))
+    for numbers in chunks(size.records):
+        count = len(numbers)
+        keys, draws = rng.choices(range(known), k=count), rng.choices(range(100), k=count)
+        lands, which = rng.choices(LANDS, k=count), rng.choices(range(size.records), k=count)
+        for number, key, draw, land, order in zip(numbers, keys, draws, lands, which, strict=True):
+            if number < known or draw < 5:
+                named = b"k%d" % (number if number < known else key)
+                yield customers, None, named, b'{"land":"%s"}' % land.encode(), START_MS + number, ()
+            else:
+                value = b'{"customer":"k%d","amount":%d}' % (key, draw) if draw < 98 else None
+                yield orders, None, b"o%d" % order, value, START_MS + number, ()

@@ -25,7 +25,7 @@ WARM_UP = 0.4
 STEADY = ("steady", "cpu_us_per_record", "broker_cpu_us_per_record", "cores_of_others")
 
 
-def measure(stage: Stage, written: Written, system: System, application_id: str, number: int) -> Run:
+def measure(stage: Stage, written: Written, system: System, application_id: str, number: int) -> list[Run]:
     """Let a system work through the data; check its results and say how fast it was."""
     speed = machine_speed()
     with scratch() as folder:
@@ -37,15 +37,9 @@ def measure(stage: Stage, written: Written, system: System, application_id: str,
     outputs = stage.check(written, task.target)
     samples = watch.samples()
     figures = _figures(samples, process) | {"machine_speed": speed, "outputs": outputs}
-    figures |= {
-        "cpu_seconds": watch.footprint.cpu_seconds,
-        "peak_mb": watch.footprint.peak_bytes / 2**20,
-        "peak_proportional_mb": watch.footprint.peak_proportional_bytes / 2**20,
-    }
+    figures |= watch.costs()
     profile = profiled(process.told("METRICS"), int(WARM_UP * written.records))
-    roles = {name: {"processes": each.processes, "cpu_seconds": each.cpu_seconds, "peak_mb": each.peak_bytes / 2**20}
-             for name, each in watch.footprint.roles.items()}  # fmt: skip
-    return Run(written.workload.name, system.name, system.label, number, figures, roles, profile)
+    return [Run(written.workload.name, system.name, system.label, number, figures, watch.roles(), profile)]
 
 
 def _figures(samples: Sequence[Sample], process: Process) -> dict[str, float]:

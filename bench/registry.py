@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
-from bench.workloads import count_sum, rekey_aggregate, stateless, stream_table_join, tumbling, word_count
+from bench.workloads import (
+    count_sum,
+    foreign_key_join,
+    growth,
+    live,
+    lookup,
+    rekey_aggregate,
+    session,
+    stateless,
+    stream_stream_join,
+    stream_table_join,
+    table_table_join,
+    tumbling,
+    word_count,
+)
 from bench.workloads.base import Workload
 
-MODULES = (stateless, count_sum, word_count, rekey_aggregate, tumbling, stream_table_join)
-
 #: in the order in which they are run
+MODULES = (
+    stateless,
+    count_sum,
+    word_count,
+    rekey_aggregate,
+    tumbling,
+    session,
+    stream_table_join,
+    stream_stream_join,
+    table_table_join,
+    foreign_key_join,
+    live,
+    lookup,
+    growth,
+)
+
 WORKLOADS: dict[str, Workload] = {workload.name: workload for module in MODULES for workload in module.WORKLOADS}

@@ -30,6 +30,37 @@ COLUMNS: dict[Kind, dict[str, str]] = {
         "others' cores": "cores_of_others",
         "machine": "machine_speed",
     },
+    Kind.LATENCY: {
+        "p50 ms": "p50_ms",
+        "p95 ms": "p95_ms",
+        "p99 ms": "p99_ms",
+        "longest ms": "longest_ms",
+        "results": "results",
+        "CPU s": "cpu_seconds",
+        "peak MB": "peak_mb",
+    },
+    Kind.RESTORE: {
+        "rows/s": "restored_per_second",
+        "rows": "restored",
+        "restore s": "seconds_of_restore",
+        "to RUNNING s": "seconds_to_running",
+        "CPU s": "cpu_seconds",
+        "peak MB": "peak_mb",
+    },
+    Kind.RESTART: {
+        "to result s": "seconds_to_result",
+        "to RUNNING s": "seconds_to_running",
+        "caught up s": "seconds_to_caught_up",
+        "CPU s": "cpu_seconds",
+        "peak MB": "peak_mb",
+    },
+    Kind.GROWTH: {
+        "CPU µs": "cpu_us_per_record",
+        "steady/s": "steady",
+        "broker CPU µs": "broker_cpu_us_per_record",
+        "peak MB": "peak_mb",
+        "commit s": "seconds_between_commits",
+    },
 }
 
 
@@ -92,12 +123,12 @@ def _show_workload(outcome: Outcome, name: str, console: Console) -> None:
     table = Table("system", box=None)
     for column in columns:
         table.add_column(column, justify="right")
-    for system, figures in found.items():
-        label = next(run.label for run in runs if run.system == system)
+    labels = {run.row: f"{run.label}, {run.variant}" if run.variant else run.label for run in runs}
+    for row, figures in found.items():
         cells = [
             spread(figures[each]) if each == headline else number(figures[each].median) for each in columns.values()
         ]
-        table.add_row(label, *cells)
+        table.add_row(labels[row], *cells)
     console.print(table)
     for pair, ratio in ratios(found, workload.kind).items():
         console.print(f"{pair}: {number(ratio)} by {headline.replace('_', ' ')}")

@@ -23,10 +23,13 @@ class ResultsDiffer(PenstockError):
 
 @dataclass(slots=True)
 class Collected:
-    """Results. ``LAST``: a table by key. ``ALL``: how many, and a sum over their hashes that no order changes."""
+    """Results. ``LAST``: a table by key. ``ORDERED``: a hash by key, of all its records one after the other. ``ALL``: how many, and
+    a sum over their hashes that no order changes.
+    """
 
     compare: Compare
     last: dict[bytes | None, bytes] = field(default_factory=dict)
+    chains: dict[bytes | None, int] = field(default_factory=dict)
     count: int = 0
     digest: int = 0
 
@@ -36,12 +39,13 @@ class Collected:
         >>> Collected(Compare.LAST).add([(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None)]).last
         {b'a': b'2'}
         """
-        if self.compare is Compare.LAST:
-            self._add_last(emissions)
-        else:
-            for emission in emissions:
-                self.count += 1
-                self.digest = (self.digest + hash(emission)) & MASK
+        match self.compare:
+            case Compare.LAST:
+                self._add_last(emissions)
+            case Compare.ORDERED:
+                self._add_ordered(emissions)
+            case Compare.ALL:
+                self._add_all(emissions)
         return self
 
     def _add_last(self, emissions: Iterable[Emission]) -> None:
@@ -53,6 +57,17 @@ class Collected:
             else:
                 last[key] = value
 
+    def _add_ordered(self, emissions: Iterable[Emission]) -> None:
+        chains = self.chains
+        for key, value in emissions:
+            self.count += 1
+            chains[key] = hash((chains.get(key, 0), value))
+
+    def _add_all(self, emissions: Iterable[Emission]) -> None:
+        for emission in emissions:
+            self.count += 1
+            self.digest = (self.digest + hash(emission)) & MASK
+
     @property
     def results(self) -> int:
         """How many results there are: keys of a table, or records."""
@@ -62,7 +77,7 @@ class Collected:
         """Tell whether both came to the same. How often a table was updated on the way does not count."""
         if self.compare is Compare.LAST:
             return self.last == other.last
-        return (self.count, self.digest) == (other.count, other.digest)
+        return (self.count, self.digest, self.chains) == (other.count, other.digest, other.chains)
 
 
 def committed(log: Log, topic: str, partitions: int) -> Iterator[Emission]:
@@ -83,10 +98,13 @@ def check(found: Collected, right: Collected, again: Iterable[Emission], expecte
     """Raise ``ResultsDiffer`` unless what was found is right. ``again`` and ``expected`` are read only to say where it is not."""
     if found.equals(right):
         return
-    if right.compare is Compare.LAST:
-        wrong = _of_tables(found.last, right.last)
-    else:
-        wrong = _of_sets(Counter(again), Counter(expected))
+    match right.compare:
+        case Compare.LAST:
+            wrong = _of_tables(found.last, right.last)
+        case Compare.ORDERED:
+            wrong = _of_lists(_by_key(again), _by_key(expected))
+        case Compare.ALL:
+            wrong = _of_sets(Counter(again), Counter(expected))
     shown = list(itertools.islice(wrong, SHOWN))
     raise ResultsDiffer(
         f"results are wrong ({right.compare.value}): {found.results:,} instead of {right.results:,}; such as "
@@ -107,6 +125,23 @@ def _of_sets(found: Counter[Emission], right: Counter[Emission]) -> Iterator[str
         yield f"{emission!r} is missing ({count} times)"
     for emission, count in (found - right).items():
         yield f"{emission!r} is too many ({count} times)"
+
+
+def _by_key(emissions: Iterable[Emission]) -> dict[bytes | None, list[bytes | None]]:
+    found: dict[bytes | None, list[bytes | None]] = {}
+    for key, value in emissions:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _of_lists(
+    found: dict[bytes | None, list[bytes | None]], right: dict[bytes | None, list[bytes | None]]
+) -> Iterator[str]:
+    for key in right.keys() | found.keys():
+        mine, wanted = found.get(key, []), right.get(key, [])
+        if mine != wanted:
+            at = next((n for n, (a, b) in enumerate(zip(mine, wanted, strict=False)) if a != b), len(mine))
+            yield f"{key!r} has {len(mine)} records instead of {len(wanted)}, and number {at} is the first that is wrong"
 
 
 def collected(log: Log, topic: str, partitions: int, compare: Compare) -> Collected:

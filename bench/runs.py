@@ -30,6 +30,13 @@ class Run:
     figures: dict[str, float]
     roles: dict[str, Any] = field(default_factory=dict)
     profile: dict[str, float] = field(default_factory=dict)
+    #: what was varied, where one workload is run in several forms
+    variant: str = ""
+
+    @property
+    def row(self) -> str:
+        """What stands in one row of a table."""
+        return f"{self.system}, {self.variant}" if self.variant else self.system
 
 
 class Middle(NamedTuple):
@@ -51,10 +58,10 @@ def middle(values: Iterable[float]) -> Middle:
 
 
 def middles(runs: Sequence[Run]) -> dict[str, dict[str, Middle]]:
-    """Return for every system of one workload the figures over its rounds."""
+    """Return for every system of one workload (and every variant) the figures over its rounds."""
     systems: dict[str, list[Run]] = {}
     for run in runs:
-        systems.setdefault(run.system, []).append(run)
+        systems.setdefault(run.row, []).append(run)
     return {
         name: {figure: middle(run.figures[figure] for run in rounds) for figure in rounds[0].figures}
         for name, rounds in systems.items()

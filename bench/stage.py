@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -43,7 +43,7 @@ class Stage:
         workload = written.workload
         settings = [f"job.{name}={value}" for name, value in workload.options.items()]
         if system.is_penstock:
-            settings += [*self.settings, *(["job.profile=1"] if self.profile else [])]
+            settings += [*workload.settings, *self.settings, *(["job.profile=1"] if self.profile else [])]
         return Task(
             job=workload.job,
             bootstrap_servers=self.broker.bootstrap_servers,
@@ -71,7 +71,8 @@ class Stage:
 
     def forget(self, *names: str) -> None:
         """Delete the topics whose names begin with one of these."""
-        self.log.admin.delete_topics([topic for topic in self.log.admin.topics() if topic.startswith(names)])
+        if names:
+            self.log.admin.delete_topics([topic for topic in self.log.admin.topics() if topic.startswith(names)])
 
 
 @contextlib.contextmanager
@@ -79,11 +80,6 @@ def scratch() -> Iterator[Path]:
     """Give a folder for state and logs of one application."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         yield Path(folder)
-
-
-def with_option(task: Task, *settings: str) -> Task:
-    """Return a task with more settings."""
-    return replace(task, settings=[*task.settings, *settings])
 
 
 def progress_bar() -> Progress:

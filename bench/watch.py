@@ -117,6 +117,21 @@ class Watch:
             used = (*mine, machine_cpu_seconds() - sum(mine) - time.process_time())
         self.looks.append(Look(at, stages, *used))
 
+    def costs(self) -> dict[str, float]:
+        """Return what the processes of the system used, all together."""
+        return {
+            "cpu_seconds": self.footprint.cpu_seconds,
+            "peak_mb": self.footprint.peak_bytes / 2**20,
+            "peak_proportional_mb": self.footprint.peak_proportional_bytes / 2**20,
+        }
+
+    def roles(self) -> dict[str, dict[str, float]]:
+        """Return what they used by role: the program itself, and what it started."""
+        return {
+            name: {"processes": each.processes, "cpu_seconds": each.cpu_seconds, "peak_mb": each.peak_bytes / 2**20}
+            for name, each in self.footprint.roles.items()
+        }
+
     def samples(self) -> list[Sample]:
         """Return what was seen, in records of the input that are done: the stage that is farthest behind counts."""
         ends = dict(self.looks[-1].stages) | {INPUT: self.written.records}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.progress import Progress
 
 from bench.data import CHUNK
 from bench.results import Collected
 from bench.workloads.base import Size, Workload
-from penstock.log.base import Log, Offsets, Producer, Row, TopicSpec
+from penstock.log.base import Log, Offsets, Producer, Row, TopicPartition, TopicSpec
 
 #: records are old the moment they are written: nothing may be deleted by age
 KEPT = {"retention.ms": "-1"}
@@ -20,18 +20,14 @@ WARM_RECORDS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written, where each partition ends, and what must come out."""
+    """What was written, where each partition ends, and what must come out. ``records``: of all topics together."""
 
     workload: Workload
     size: Size
     topics: Sequence[str]
     ends: Offsets
     right: Collected
-
-    @property
-    def records(self) -> int:
-        """How many records were written, to all topics together."""
-        return sum(self.ends.values())
+    records: int
 
     def expected_again(self) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Yield once more what must come out: to say where results differ."""
@@ -49,8 +45,27 @@ def write(log: Log, workload: Workload, size: Size, progress: Progress | None = 
     right = Collected(workload.compare).add(workload.expected(sent))
     producer.flush()
     producer.close()
-    places = [(topic, partition) for topic in topics for partition in range(workload.partitions)]
-    return Written(workload, size, topics, log.admin.end_offsets(places), right)
+    ends = log.admin.end_offsets(places(topics, workload.partitions))
+    return Written(workload, size, topics, ends, right, sum(ends.values()))
+
+
+def places(topics: Iterable[str], partitions: int) -> list[TopicPartition]:
+    """Return all partitions of topics."""
+    return [(topic, partition) for topic in topics for partition in range(partitions)]
+
+
+def planned(workload: Workload, size: Size) -> Written:
+    """Say what must come out of data that are written later, while the system runs."""
+    right = Collected(workload.compare).add(workload.expected(workload.rows(size, workload.topics())))
+    return Written(workload, size, (), {}, right, size.records)
+
+
+def empty(log: Log, later: Written, prefix: str) -> Written:
+    """Make the topics of data that are written later."""
+    workload = later.workload
+    topics = workload.topics(prefix)
+    log.admin.ensure_topics([TopicSpec(topic, workload.partitions, KEPT) for topic in topics])
+    return replace(later, topics=topics, ends=dict.fromkeys(places(topics, workload.partitions), 0))
 
 
 def _sent(producer: Producer, rows: Iterator[Row], name: str, size: Size, progress: Progress | None) -> Iterator[Row]:

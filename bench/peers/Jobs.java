@@ -87,7 +87,7 @@ public final class Jobs {
     private static void say(String job, StreamsBuilder builder, String[] in, String out) {
         switch (job) {
             case "stateless" -> stateless(builder, in[0], out);
-            case "count_sum" -> countSum(builder, in[0], out);
+            case "count_sum" -> countSum(builder, in, out);
             case "word_count" -> wordCount(builder, in[0], out);
             case "rekey_aggregate" -> rekeyAggregate(builder, in[0], out);
             case "tumbling" -> tumbling(builder, in[0], out);
@@ -114,9 +114,9 @@ public final class Jobs {
             .to(out, Produced.with(Serdes.String(), Serdes.ByteArray()));
     }
 
-    private static void countSum(StreamsBuilder builder, String in, String out) {
+    private static void countSum(StreamsBuilder builder, String[] in, String out) {
         Serde<Long> amounts = reads(bytes -> fields(bytes, "amount").number(0));
-        builder.stream(in, Consumed.with(Serdes.String(), amounts))
+        builder.stream(Arrays.asList(in), Consumed.with(Serdes.String(), amounts))
             .groupByKey(Grouped.with(Serdes.String(), amounts))
             .aggregate(Total::none, (key, amount, total) -> total.plus(amount), totals())
             .toStream()

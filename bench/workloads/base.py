@@ -25,6 +25,7 @@ class Compare(Enum):
     """What of the output must be equal."""
 
     LAST = "the last value of every key"
+    ORDERED = "the records of every key, in order"
     ALL = "the whole set of records"
 
 
@@ -62,9 +63,13 @@ class Workload:
     kind: Kind = Kind.RATE
     #: given to every program as ``job.name=value``
     options: Mapping[str, str] = field(default_factory=dict)
+    #: of Penstock, ``name=value``
+    settings: Sequence[str] = ()
+    #: records a second, where they come while the system runs
+    rate: int = 0
     #: records of ``--quick``
     quick: int = 60_000
-    #: other numbers of records for systems that take much longer
+    #: numbers of records for systems that take much longer; they get topics of their own
     few: Mapping[str, int] = field(default_factory=dict)
 
     def topics(self, prefix: str = "") -> list[str]:

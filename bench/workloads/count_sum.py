@@ -47,7 +47,7 @@ def build(sources: Sequence[str], target: str) -> StreamsBuilder:
     builder = StreamsBuilder()
     totals = Serdes.json_of(Total)
     (
-        builder.stream(sources[0], key=Serdes.string, value=Serdes.json_of(Purchase))
+        builder.stream(list(sources), key=Serdes.string, value=Serdes.json_of(Purchase))
         .group_by_key()
         .aggregate(nothing, add, store="totals", value=totals)
         .to_stream()

@@ -23,6 +23,12 @@ def test_equal_results_are_right_in_any_order_of_the_keys(kind):
     compare([RIGHT[1], RIGHT[0], RIGHT[2], RIGHT[3]], kind)
 
 
+def test_the_order_of_a_key_counts_where_it_must():
+    with pytest.raises(ResultsDiffer, match="b'a' has 2 records instead of 2, and number 0"):
+        compare([RIGHT[2], RIGHT[1], RIGHT[0], RIGHT[3]], Compare.ORDERED)
+    compare([RIGHT[2], RIGHT[1], RIGHT[0], RIGHT[3]], Compare.ALL)
+
+
 def test_a_table_may_be_updated_more_often_on_the_way():
     compare([(b"a", b"0"), *RIGHT, (b"b", b"7"), (b"b", b"1")], Compare.LAST)
 
@@ -47,3 +53,5 @@ def test_wrong_records_are_named(change, said):
 def test_a_record_that_comes_twice_is_wrong_where_the_whole_set_counts():
     with pytest.raises(ResultsDiffer, match="is too many"):
         compare([*RIGHT, RIGHT[2]], Compare.ALL)
+    with pytest.raises(ResultsDiffer, match="3 records instead of 2"):
+        compare([*RIGHT, RIGHT[2]], Compare.ORDERED)

@@ -99,7 +99,7 @@ def test_java_counts_and_sums_exactly_once_and_its_rate_is_measured(kafka_broker
     log = KafkaLog(kafka_broker.bootstrap_servers)
     stage = Stage(kafka_broker, log, progress_bar(), threads=2)
     written = write(log, WORKLOADS["rekey-aggregate"], Size(60_000, 500), prefix="bench-systems-")
-    run = rate.measure(stage, written, SYSTEMS["java"], "bench-systems-java", 0)
+    (run,) = rate.measure(stage, written, SYSTEMS["java"], "bench-systems-java", 0)
     assert 500 <= run.figures["outputs"] <= 60_000
     assert 0 < run.figures["from_start"] < run.figures["from_running"]
     assert run.roles["program"]["processes"] == 1

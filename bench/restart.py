@@ -1,0 +1,68 @@
+"""Restart after a kill: all processes of a system are killed while records come, and it is started again at once.
+
+Two times are told, both from the kill: to the first result that the new process commits, and until it has caught up (less than a second
+of records is left). At the end the results must be right all the same.
+"""
+
+from __future__ import annotations
+
+import time
+
+from bench.latency import until_running
+from bench.load import Arrivals, Load, now_ms
+from bench.peers.process import Process
+from bench.peers.system import System
+from bench.rate import WARM_UP
+from bench.runs import Run
+from bench.stage import Stage, scratch
+from bench.watch import INPUT, Watch
+from bench.writing import Written, empty
+
+
+def measure(stage: Stage, later: Written, system: System, application_id: str, number: int) -> list[Run]:
+    """Kill a system and see it come back."""
+    written = empty(stage.log, later, f"live-{number}-{system.name}-")
+    servers = stage.broker.bootstrap_servers
+    with scratch() as folder:
+        task = stage.task(written, system, application_id, folder)
+        with (
+            Arrivals(servers, task.target, written.workload.partitions) as arrivals,
+            stage.running(system, task) as process,
+        ):
+            until_running(process)
+            load = Load(servers, written, written.workload.rate)
+            with load:
+                _until(process, load, int(WARM_UP * written.records))
+                killed_ms, killed = now_ms(), time.monotonic()
+                process.kill()
+                with stage.running(system, task) as again:
+                    watch = Watch(stage.log, written, again, application_id, task.target, stage.broker.pid or 0)
+                    caught_up = _caught_up(watch, load)
+                    watch.until_done(stage.progress)
+    stage.check(written, task.target)
+    stage.forget(*written.topics)
+    running_ms = killed_ms + int((again.heard["RUNNING"] - killed) * 1000)
+    first = arrivals.first_after(running_ms) or now_ms()
+    figures = {
+        "seconds_to_running": (running_ms - killed_ms) / 1000,
+        "seconds_to_result": (first - killed_ms) / 1000,
+        "seconds_to_caught_up": caught_up - killed,
+    }
+    return [Run(written.workload.name, system.name, system.label, number, figures | watch.costs(), watch.roles())]
+
+
+def _until(process: Process, load: Load, sent: int) -> None:
+    while load.sent < sent and not load.finished:
+        process.check()
+        time.sleep(0.05)
+
+
+def _caught_up(watch: Watch, load: Load) -> float:
+    """Look until less than a second of records is left; return when that was seen."""
+    while True:
+        watch.look()
+        look = watch.looks[-1]
+        if look.stages[INPUT] > load.sent - watch.written.workload.rate and watch.process.heard.get("RUNNING"):
+            return look.at
+        watch.process.check()
+        time.sleep(0.1)
