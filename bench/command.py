@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench import growth, latency, rate, restart, restore
+from bench.peers.process import CannotRun
 from bench.peers.system import SYSTEMS, System
 from bench.registry import WORKLOADS
 from bench.runs import Run
@@ -132,31 +133,32 @@ def _perform(
     )
     if first and written.ends:
         warm(stage.log, written)
-    data: dict[str, Written] = {}
+    data = {size.records: written}
     for number, system in turns(systems, outcome.plan.rounds):
         place = workload.name, system.name
         if place in outcome.failed or place in outcome.skipped:
             continue
-        if not system.can(workload.job):
+        if not system.can(workload):
             outcome.skipped[place] = "it cannot do this job"
             continue
         application_id = f"bench-{workload.name}-{system.name}-{number}"
         try:
-            if system.name in workload.few and system.name not in data:
-                data[system.name] = fewer(stage, written, system.name)
-            mine = data.get(system.name, written)
-            outcome.runs += KINDS[workload.kind](stage, mine, system, application_id, number)
+            records = system.records(workload, size.records)
+            if records not in data:
+                data[records] = fewer(stage, written, records)
+            outcome.runs += KINDS[workload.kind](stage, data[records], system, application_id, number)
+        except CannotRun as error:
+            outcome.skipped[place] = str(error)
         except PenstockError as error:
             outcome.failed[place] = str(error)
         stage.forget(application_id)
-    for each in (written, *data.values()):
+    for each in data.values():
         stage.forget(*each.topics)
 
 
-def fewer(stage: Stage, written: Written, system: str) -> Written:
-    """Write less data, to topics of their own, for a system that would take too long."""
-    records = min(written.workload.few[system], written.size.records)
-    return write(stage.log, written.workload, replace(written.size, records=records), stage.progress, f"{system}-")
+def fewer(stage: Stage, written: Written, records: int) -> Written:
+    """Write less data, to topics of their own, for systems that would take too long."""
+    return write(stage.log, written.workload, replace(written.size, records=records), stage.progress, f"few-{records}-")
 
 
 def turns(systems: Sequence[System], rounds: int) -> Iterator[tuple[int, System]]:
@@ -186,6 +188,19 @@ def plain(data: Any) -> Any:
 def save(data: dict[str, Any], path: Path) -> None:
     """Write plain data to a file."""
     path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def together(paths: Sequence[Path]) -> dict[str, Any]:
+    """Read saved results, of several commands as if they were of one: a workload is taken from the last that has it."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        data = json.loads(path.read_text())
+        for name in ("runs", "failed", "skipped"):
+            kept = [each for each in found.get(name, []) if each["workload"] not in data["workloads"]]
+            data[name] = kept + data[name]
+        data["workloads"] = {**found.get("workloads", {}), **data["workloads"]}
+        found = data
+    return found
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def customers_and_purchases(size: Size, topics: Sequence[str]) -> Iterator[Row]:
     """
     rng = random.Random(SEED)
     purchased, customers = topics
-    known = min(size.keys, size.records)
+    known = min(size.keys, max(1, size.records * 2 // 3))
     for numbers in chunks(size.records):
         count = len(numbers)
         keys = rng.choices(range(known), k=count)

@@ -2,90 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.columns import COLUMNS, number, spread
 from bench.command import Outcome, machine
 from bench.peers.system import SYSTEMS
 from bench.registry import WORKLOADS
-from bench.runs import HEADLINES, Middle, Run, middles, ratios
-from bench.workloads.base import Kind
-
-#: by kind: columns of the table, and the figures in them
-COLUMNS: dict[Kind, dict[str, str]] = {
-    Kind.RATE: {
-        "steady/s": "steady",
-        "from RUNNING/s": "from_running",
-        "from start/s": "from_start",
-        "CPU µs": "cpu_us_per_record",
-        "broker CPU µs": "broker_cpu_us_per_record",
-        "CPU s": "cpu_seconds",
-        "peak MB": "peak_mb",
-        "shared once": "peak_proportional_mb",
-        "commit s": "seconds_between_commits",
-        "outputs": "outputs",
-        "others' cores": "cores_of_others",
-        "machine": "machine_speed",
-    },
-    Kind.LATENCY: {
-        "p50 ms": "p50_ms",
-        "p95 ms": "p95_ms",
-        "p99 ms": "p99_ms",
-        "longest ms": "longest_ms",
-        "results": "results",
-        "CPU s": "cpu_seconds",
-        "peak MB": "peak_mb",
-    },
-    Kind.RESTORE: {
-        "rows/s": "restored_per_second",
-        "rows": "restored",
-        "restore s": "seconds_of_restore",
-        "to RUNNING s": "seconds_to_running",
-        "CPU s": "cpu_seconds",
-        "peak MB": "peak_mb",
-    },
-    Kind.RESTART: {
-        "to result s": "seconds_to_result",
-        "to RUNNING s": "seconds_to_running",
-        "caught up s": "seconds_to_caught_up",
-        "CPU s": "cpu_seconds",
-        "peak MB": "peak_mb",
-    },
-    Kind.GROWTH: {
-        "CPU µs": "cpu_us_per_record",
-        "steady/s": "steady",
-        "broker CPU µs": "broker_cpu_us_per_record",
-        "peak MB": "peak_mb",
-        "commit s": "seconds_between_commits",
-    },
-}
-
-
-def number(value: float) -> str:
-    """Write a number with as many digits as matter.
-
-    >>> number(123456.7), number(12.345), number(1.2345), number(math.nan)
-    ('123,457', '12.3', '1.23', '-')
-    """
-    if math.isnan(value):
-        return "-"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def spread(found: Middle) -> str:
-    """Write a median, and the spread if there is one.
-
-    >>> spread(Middle(2, 1, 3)), spread(Middle(2, 2, 2))
-    ('2.00 (1.00 to 3.00)', '2.00')
-    """
-    if found.least == found.most or math.isnan(found.median):
-        return number(found.median)
-    return f"{number(found.median)} ({number(found.least)} to {number(found.most)})"
+from bench.runs import HEADLINES, Run, middles, ratios
 
 
 def show_list(console: Console) -> None:
@@ -123,7 +49,7 @@ def _show_workload(outcome: Outcome, name: str, console: Console) -> None:
     table = Table("system", box=None)
     for column in columns:
         table.add_column(column, justify="right")
-    labels = {run.row: f"{run.label}, {run.variant}" if run.variant else run.label for run in runs}
+    labels = {run.row: run.title for run in runs}
     for row, figures in found.items():
         cells = [
             spread(figures[each]) if each == headline else number(figures[each].median) for each in columns.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,24 @@ class Run:
     def row(self) -> str:
         """What stands in one row of a table."""
         return f"{self.system}, {self.variant}" if self.variant else self.system
+
+    @property
+    def title(self) -> str:
+        """What stands in the first cell of that row."""
+        return f"{self.label}, {self.variant}" if self.variant else self.label
+
+
+def runs_of(data: Mapping[str, Any], workload: str) -> list[Run]:
+    """Return the runs of a workload from plain data, in which None is what is not a number.
+
+    >>> data = {"workload": "w", "system": "s", "label": "S", "round": 0, "figures": {"steady": None}}
+    >>> runs_of({"runs": [data]}, "w")[0].figures
+    {'steady': nan}
+    """
+    found = [Run(**each) for each in data["runs"] if each["workload"] == workload]
+    for run in found:
+        run.figures = {name: math.nan if value is None else value for name, value in run.figures.items()}
+    return found
 
 
 class Middle(NamedTuple):

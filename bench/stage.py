@@ -70,9 +70,9 @@ class Stage:
         return found.count
 
     def forget(self, *names: str) -> None:
-        """Delete the topics whose names begin with one of these."""
-        if names:
-            self.log.admin.delete_topics([topic for topic in self.log.admin.topics() if topic.startswith(names)])
+        """Delete the topics in whose names one of these is."""
+        known = self.log.admin.topics()
+        self.log.admin.delete_topics([topic for topic in known if any(name in topic for name in names)])
 
 
 @contextlib.contextmanager

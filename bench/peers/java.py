@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from bench.peers.process import CannotRun
 from penstock.dev.jars import cache_root, find_java, resolve
 from penstock.errors import PenstockError
 
@@ -17,7 +18,7 @@ COORDINATES = (f"org.apache.kafka:kafka-streams:{KAFKA}", "org.slf4j:slf4j-simpl
 SOURCE = Path(__file__).with_name("Jobs.java")
 
 
-class CompilerNotFound(PenstockError):
+class CompilerNotFound(CannotRun):
     """There is a Java runtime at most, no JDK."""
 
 

@@ -23,6 +23,10 @@ from penstock.errors import PenstockError
 ROOT = Path(__file__).parents[2]
 
 
+class CannotRun(PenstockError):
+    """A system cannot be run on this machine: it is left out."""
+
+
 class SystemFailed(PenstockError):
     """A system ended by itself, or stood still."""
 

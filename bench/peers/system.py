@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.peers import java
+from bench.peers import java, packages, structured
+from bench.workloads.base import Kind, Workload
+
+HERE = Path(__file__).parent
+QUIX = "quixstreams==3.28.0"
+#: ``transformWithState`` asks for it
+PROTOBUF = "protobuf==6.33.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,18 @@ class System:
     command: Callable[[Task], list[str]]
     #: the jobs that it can do; None: all
     jobs: frozenset[str] | None = None
+    #: most records: it would take too long over more
+    most: int | None = None
+    #: whether it passes a restore, a restart and live records through the same way as the others
+    lives: bool = True
 
-    def can(self, job: str) -> bool:
-        """Tell whether it can do a job."""
-        return self.jobs is None or job in self.jobs
+    def can(self, workload: Workload) -> bool:
+        """Tell whether it can do the job of a workload, and be measured as it says."""
+        return (self.jobs is None or workload.job in self.jobs) and (self.lives or workload.kind is Kind.RATE)
+
+    def records(self, workload: Workload, records: int) -> int:
+        """Return how many of so many records it gets."""
+        return min(records, workload.few.get(self.name, records), self.most or records)
 
     @property
     def is_penstock(self) -> bool:
@@ -63,6 +77,23 @@ def _java(guarantee: str, *settings: str) -> Callable[[Task], list[str]]:
     return lambda task: java.command(*task.arguments(guarantee), *settings)
 
 
+def _quix(processes: int) -> Callable[[Task], list[str]]:
+    def command(task: Task) -> list[str]:
+        arguments = replace(task, threads=processes).arguments("at_least_once")
+        return packages.command(packages.installed(QUIX), str(HERE / "quix.py"), *arguments, alone=True)
+
+    return command
+
+
+def _structured(task: Task) -> list[str]:
+    return [sys.executable, "-m", "bench.peers.structured", *task.arguments("sql")]
+
+
+def _tws(task: Task) -> list[str]:
+    program = ["-m", "bench.peers.structured", *task.arguments("tws")]
+    return packages.command(packages.installed(PROTOBUF), *program, alone=False)
+
+
 def _penstock(guarantee: str) -> Callable[[Task], list[str]]:
     return lambda task: [sys.executable, "-m", "bench.peers.program", *task.arguments(guarantee)]
 
@@ -72,6 +103,12 @@ JAVA_JOBS = frozenset({
     "stateless", "count_sum", "word_count", "rekey_aggregate", "tumbling", "session", "stream_table_join", "stream_stream_join",
     "table_table_join", "foreign_key_join", "lookup",
 })  # fmt: skip
+
+QUIX_JOBS = frozenset({
+    "stateless", "count_sum", "word_count", "rekey_aggregate", "tumbling", "stream_table_join", "stream_stream_join", "lookup",
+})  # fmt: skip
+#: of quixstreams, which takes minutes over a million
+QUIX_RECORDS = 600_000
 
 SYSTEMS = {
     system.name: system
@@ -84,5 +121,9 @@ SYSTEMS = {
         ),
         System("penstock", "Penstock, exactly once", _penstock("exactly_once")),
         System("penstock-alo", "Penstock, at least once", _penstock("at_least_once")),
+        System("quixstreams", "quixstreams, one process", _quix(1), QUIX_JOBS, QUIX_RECORDS, lives=False),
+        System("quixstreams-2", "quixstreams, two processes", _quix(2), QUIX_JOBS, QUIX_RECORDS, lives=False),
+        System("spark-streaming", "Spark Structured Streaming", _structured, frozenset(structured.SQL), lives=False),
+        System("spark-tws", "Spark, transformWithState", _tws, frozenset(structured.TWS), most=40_000, lives=False),
     )
 }

@@ -37,6 +37,10 @@ def bench(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write tables to this file.")] = None,
     pictures: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
+    saved: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Run nothing: write what a --json FILE has.", show_default=False),
+    ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the workloads and systems.")] = False,
 ) -> None:
     """Measure Penstock and other systems on one broker and one set of data, and check that the results are equal.
@@ -46,6 +50,9 @@ def bench(
     command, report = _load("bench.command"), _load("bench.report")
     if listing:
         report.show_list(console())
+        return
+    if saved:
+        _write(command.together(saved), None, markdown, pictures)
         return
     given: dict[str, Any] = {"threads": threads, "rounds": rounds or (1 if quick else 3)}
     plan = command.Plan(
@@ -62,21 +69,19 @@ def bench(
             outcome = command.perform(plan)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    _write(command, report, outcome, json_file, markdown, pictures)
+    if json_file != "-":
+        report.show(outcome, console())
+    _write(command.as_data(outcome), json_file, markdown, pictures)
     if outcome.failed:
         raise typer.Exit(FAILED)
 
 
-def _write(
-    command: Any, report: Any, outcome: Any, json_file: str | None, markdown: Path | None, pictures: Path | None
-) -> None:
-    data = command.as_data(outcome)
+def _write(data: dict[str, Any], json_file: str | None, markdown: Path | None, pictures: Path | None) -> None:
+    """Write what was found wherever it was asked for."""
     if json_file == "-":
         print_json(data)
-    else:
-        report.show(outcome, console())
-    if json_file not in (None, "-"):
-        command.save(data, Path(json_file))
+    elif json_file is not None:
+        _load("bench.command").save(data, Path(json_file))
     if markdown is not None:
         _load("bench.markdown").save(data, markdown)
     if pictures is not None:
