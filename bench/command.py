@@ -108,8 +108,8 @@ def machine() -> dict[str, Any]:
     return {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
 
 
-def perform(plan: Plan) -> Outcome:
-    """Start a broker, run everything that the plan says."""
+def perform(plan: Plan, tell: Callable[[Outcome, str], None] = lambda outcome, workload: None) -> Outcome:
+    """Start a broker, run everything that the plan says; ``tell`` is called after each workload."""
     chosen, systems = plan.chosen(), plan.chosen_systems()
     outcome = Outcome(plan)
     with progress_bar() as progress, Broker(heap_mb=1024) as broker:
@@ -119,6 +119,7 @@ def perform(plan: Plan) -> Outcome:
             for number, (workload, size) in enumerate(chosen):
                 outcome.sizes[workload.name] = size
                 _perform(stage, workload, size, systems, outcome, first=number == 0)
+                tell(outcome, workload.name)
         finally:
             log.close()
     return outcome

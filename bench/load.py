@@ -18,6 +18,8 @@ from penstock.log.base import Row
 from penstock.log.kafka import KafkaLog
 
 TICK_SECONDS = 0.005
+#: looks without a result, a tenth of a second each, until there are no more: a commit is seen before its results are
+QUIET_LOOKS = 20
 #: what is produced leaves at once
 AT_ONCE = {"producer.linger.ms": 0}
 
@@ -108,9 +110,13 @@ class Arrivals:
     def _run(self) -> None:
         log = KafkaLog(self.bootstrap_servers)
         reader = log.reader()
+        quiet = 0
         for record in reader.follow(dict.fromkeys(places([self.topic], self.partitions), 0)):
             if record is not None:
                 self.seen.append((record.timestamp, now_ms()))
+                quiet = 0
             elif self._over.is_set():
-                break
+                quiet += 1
+                if quiet > QUIET_LOOKS:
+                    break
         log.close()

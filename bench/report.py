@@ -26,17 +26,16 @@ def show_list(console: Console) -> None:
         console.print(table)
 
 
-def show(outcome: Outcome, console: Console) -> None:
-    """Print everything."""
-    for name in outcome.sizes:
-        _show_workload(outcome, name, console)
-    for (workload, system), why in outcome.skipped.items():
-        console.print(f"{workload}, {system}: skipped, {why}", markup=False)
-    for (workload, system), why in outcome.failed.items():
-        console.print(f"{workload}, {system}: FAILED, {why}", markup=False)
+def show(outcome: Outcome, name: str, console: Console) -> None:
+    """Print what is known of one workload."""
+    _show_runs(outcome, name, console)
+    for heading, reasons in (("skipped", outcome.skipped), ("FAILED", outcome.failed)):
+        for (workload, system), why in reasons.items():
+            if workload == name:
+                console.print(f"{system}: {heading}, {why}", markup=False)
 
 
-def _show_workload(outcome: Outcome, name: str, console: Console) -> None:
+def _show_runs(outcome: Outcome, name: str, console: Console) -> None:
     workload, size, runs = WORKLOADS[name], outcome.sizes[name], outcome.of(name)
     console.print(
         f"\n[bold]{name}[/]: {workload.title}. {size.records:,} records, {workload.partitions} partitions, "

@@ -10,13 +10,15 @@ import time
 
 from bench.latency import until_running
 from bench.load import Arrivals, Load, now_ms
-from bench.peers.process import Process
+from bench.peers.process import Process, SystemFailed
 from bench.peers.system import System
 from bench.rate import WARM_UP
 from bench.runs import Run
 from bench.stage import Stage, scratch
-from bench.watch import INPUT, Watch
+from bench.watch import INPUT, SAMPLE_SECONDS, Watch
 from bench.writing import Written, empty
+
+LONGEST_SECONDS = 300
 
 
 def measure(stage: Stage, later: Written, system: System, application_id: str, number: int) -> list[Run]:
@@ -59,10 +61,11 @@ def _until(process: Process, load: Load, sent: int) -> None:
 
 def _caught_up(watch: Watch, load: Load) -> float:
     """Look until less than a second of records is left; return when that was seen."""
-    while True:
+    while watch.looks[-1].at - watch.process.started < LONGEST_SECONDS:
         watch.look()
         look = watch.looks[-1]
         if look.stages[INPUT] > load.sent - watch.written.workload.rate and watch.process.heard.get("RUNNING"):
             return look.at
         watch.process.check()
-        time.sleep(0.1)
+        time.sleep(SAMPLE_SECONDS)
+    raise SystemFailed(f"it has not caught up after {LONGEST_SECONDS} seconds. {watch.process.last_words()}")

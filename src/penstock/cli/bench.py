@@ -64,13 +64,18 @@ def bench(
         settings=setting or (),
         **{name: value for name, value in given.items() if value is not None},
     )
+
+    def tell(outcome: Any, workload: str) -> None:
+        """Show what was found so far, and keep it: all of it may take hours."""
+        if json_file != "-":
+            report.show(outcome, workload, console())
+            _write(command.as_data(outcome), json_file, None, None)
+
     with interruptible():
         try:
-            outcome = command.perform(plan)
+            outcome = command.perform(plan, tell)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    if json_file != "-":
-        report.show(outcome, console())
     _write(command.as_data(outcome), json_file, markdown, pictures)
     if outcome.failed:
         raise typer.Exit(FAILED)
