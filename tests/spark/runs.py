@@ -34,13 +34,17 @@ PATIENCE = 400
 
 
 class Layout(NamedTuple):
-    """How a case is run. ``chunks``: how often records are sent; ``epoch``: the most records of an epoch."""
+    """How a case is run. ``chunks``: how often records are sent; ``epoch``: the most records of an epoch.
+
+    ``letters``: which epochs are letters, by their number modulo two. The others are read and exchanged by Spark.
+    """
 
     lanes: int
     shards: int
     partitions: int
     chunks: int
     epoch: int = 500_000
+    letters: frozenset[int] = frozenset({0})
 
     def __str__(self) -> str:
         cut = f"{self.chunks} chunks" if self.epoch == 500_000 else f"epochs of {self.epoch}"
@@ -282,6 +286,7 @@ class Case:
     def run(self, script: list[Sent]) -> None:
         """Send the script in chunks; run epochs until each chunk is consumed."""
         loop = self.engine.start()
+        loop.observers.append(self._send_by_turns)
         size = -(-len(script) // self.layout.chunks)
         for at in range(0, len(script), size):
             chunk = script[at : at + size]
@@ -290,6 +295,11 @@ class Case:
                 self._waiting.setdefault((step.topic, step.partition), []).append(step)
             while loop.step():
                 self._follow(loop.ledger.positions)
+
+    def _send_by_turns(self, step: str, epoch: int) -> None:
+        if step == "run lanes":
+            assert self.engine.lanes is not None
+            self.engine.lanes.letters.most_records = 500_000 if epoch % 2 in self.layout.letters else 0
 
     def _follow(self, positions: Mapping[tuple[str, int], int]) -> None:
         """Give the driver what the engine took in its last epoch; global tables are taken whole."""

@@ -97,7 +97,7 @@ class Engine:
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
         ledger = replace(ledger, changelogs={**ledger.changelogs, **recorded})
-        self.lanes = SparkLanes(self._session, stage, self.log.connection)
+        self.lanes = SparkLanes(self._session, stage, self.log, self.config["letter_records"])
         orders = ledger.orders(
             f"{ledger.epoch}.restore",
             source_of=source.source_of,

@@ -30,8 +30,8 @@ logger = logging.getLogger("penstock.engine")
 
 #: told before each step: (step, epoch)
 Observer = Callable[[str, int], None]
-#: milliseconds between two looks for input, if there was none
-LONGEST_LOOK_MS = 100
+#: milliseconds between two looks for input, if there was none: at first, and at last
+SHORTEST_LOOK_MS, LONGEST_LOOK_MS = 10, 100
 #: between two looks whether an epoch that is to be the last one still has a cluster
 STOP_SECONDS = 2.0
 #: the cluster's word for a row that its topic does not take
@@ -106,6 +106,8 @@ class Loop:
         self.observers: list[Observer] = []
         self.on_barrier: list[Callable[[Ledger], None]] = []
         self._first = True
+        #: wall-clock time of the last barrier that input was part of
+        self._read_at = 0
 
     # ---- the loop
 
@@ -127,7 +129,7 @@ class Loop:
 
     def _idle_ms(self) -> int:
         """How long to rest before the next look for work: until something is due, but not so long that input waits."""
-        look: int = max(10, min(self._config["commit_interval_ms"], LONGEST_LOOK_MS))
+        look = look_ms(self._clock.now_ms() - self._read_at, self._config["commit_interval_ms"])
         due = None if self.paused or not self._waking else self.ledger.due(self._waking)
         return look if due is None else max(1, min(look, due - self._clock.now_ms()))
 
@@ -323,6 +325,8 @@ class Loop:
         self.ledger = work.after
         self.global_ends = offsets(work.orders.global_ends)
         self._input.advance(work.ranges)
+        if work.ranges:
+            self._read_at = self._clock.now_ms()
         self._count(work)
         for listener in self.on_barrier:
             listener(self.ledger)
@@ -344,6 +348,17 @@ class Loop:
     def _tell(self, step: str, epoch: int) -> None:
         for observer in self.observers:
             observer(step, epoch)
+
+
+def look_ms(quiet_ms: int, interval_ms: int) -> int:
+    """Return how long to wait before the next look for input, when there was none for so long: a tenth of that.
+
+    So a record waits little where records are frequent, and looks cost little where they are rare.
+
+    >>> [look_ms(quiet, 100) for quiet in (0, 300, 5000)]
+    [10, 30, 100]
+    """
+    return max(SHORTEST_LOOK_MS, min(interval_ms, LONGEST_LOOK_MS, quiet_ms // 10))
 
 
 def changelog_ends(log: Log, application_id: str, stores: Mapping[str, list[int]]) -> dict[str, list[int]]:

@@ -1,10 +1,11 @@
-"""Spark: the only file that builds DataFrames. An epoch is one job; its plan is that of the steps::
+"""Spark: the only file that builds DataFrames. An epoch is one job. One of few records is a letter (``engine.letters``): one task does
+all of it, without a plan. Of others the plan is that of the steps::
 
     kafka source of exactly the ranges                                       [JVM]
-    ─ tell the times of the records, if the first step needs them            [Python, in the reading tasks]
-    ─ exchange by shard, unless the first step runs where it reads           [JVM]
+    ─ into parcels by lane, unless the first step runs where it reads        [Python, in the reading tasks]
+    ─ exchange of parcels                                                    [JVM]
     ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
-    envelope rows to the driver, as Arrow
+    envelope rows to the driver, in parcels; between steps, too
 
 The functions that travel to the workers are closures over a broadcast and bytes; what they run is ``lane.run``, which knows no Spark.
 """
@@ -20,6 +21,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -28,24 +30,23 @@ import pyarrow.compute as pc
 from penstock.dev.jars import SPARK_CONNECTOR, resolve
 from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
+from penstock.engine.letters import Letters, gathered_topics
 from penstock.engine.offsets import Range
 from penstock.errors import EngineError
 from penstock.lane.envelope import NOTE
 from penstock.lane.inbox import PARTITIONS
-from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
-from penstock.lane.parcel import unpacked
-from penstock.log.client import Connection
+from penstock.lane.letter import open_letter, open_restore
+from penstock.lane.orders import Orders, Report, Stage, decode_report, encode_orders
+from penstock.lane.parcel import unpacked, unpacked_bytes
+from penstock.log.kafka import KafkaLog
 
 #: rows of an Arrow batch on its way into Python: larger ones are slower to make; fewer while rows are large or not known yet
 MOST_ROWS, FIRST_ROWS, BATCH_BYTES = 10_000, 500, 1 << 26
-ENVELOPE = (
-    "kind tinyint, route bigint, name string, partition int, key binary, value binary, "
-    "timestamp bigint, headers binary, place binary"
-)
 PARCEL = "parcel binary"
+ADDRESSED = "lane int, final boolean, parcel binary"
+#: how long a letter's records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
+READ_SECONDS = 10.0
 RAW = "shard int, place int, offset bigint, key binary, value binary, timestamp bigint, headers string"
-TOLD = f"{RAW}, reached bigint"
-MARKED = f"{TOLD}, mark bigint"
 
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
@@ -58,6 +59,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.python.worker.reuse": "true",
+    # over TCP each end holds its last small packet back until the other has acknowledged one: 40 ms a task
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.task.maxFailures": "1",  # the epoch is run again, not a part of it
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
@@ -160,7 +163,7 @@ def _quietly(launch: Callable[[], None], make: Callable[[], Any], master: str) -
 class SparkLanes:
     """Runs epochs as Spark jobs."""
 
-    def __init__(self, session: Any, stage: Stage, connection: Connection) -> None:
+    def __init__(self, session: Any, stage: Stage, log: KafkaLog, letter_records: int) -> None:
         from pyspark import cloudpickle
         from pyspark.sql import functions as f
 
@@ -178,7 +181,7 @@ class SparkLanes:
             # a cluster that is away is waited for by the loop, which says so and can be stopped
             "kafka.request.timeout.ms": "9000",
             "kafka.default.api.timeout.ms": "10000",
-            **connection.spark_options(),  # what the user says wins over these, but not over what follows
+            **log.connection.spark_options(),  # what the user says wins over these, but not over what follows
             "kafka.isolation.level": "read_committed",
             "includeHeaders": "true",
             "failOnDataLoss": "true",
@@ -190,11 +193,12 @@ class SparkLanes:
         digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]
         options["kafka.group.id"] = f"{stage.application_id}-spark-{digest}"
         self._reader = session.read.format("kafka").options(**options)
-        lanes = f.lit(stage.lanes)
-        self._lane = {name: f.pmod(f.col(name), lanes).cast("int") for name in ("shard", "route")}
+        self._lane = f.col("lane")
         #: rows of an Arrow batch, as the last epoch's records allow
         self.rows_of_a_batch = FIRST_ROWS
         self._columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Any]] = {}
+        self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
+        self._calls: dict[int, _Call] = {}
 
     @property
     def parallelism(self) -> int:
@@ -203,20 +207,32 @@ class SparkLanes:
 
     def run(self, orders: Orders, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
+        ranges = list(ranges)
+        letter = self.letters.write(orders, ranges)
         with _telling_why():
             self._join_group()
-            # for every epoch: applications that share a session have rows of different sizes
-            self._session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self.rows_of_a_batch))
-            rows = unpacked(self._plan(orders, list(ranges)).toArrow())
-        self._fit(rows)
+            rows = self._frame(orders, ranges) if letter is None else self._send(open_letter, 1, orders, letter)
+        reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
+        self.letters.learn(reports)
+        self._fit(reports)
         return rows
 
     def restore(self, orders: Orders) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():
-            frame = self._lanes_of(self._nothing())
-            bring = _restoring(self._broadcast, self._identity, encode_orders(orders))
-            return unpacked(frame.mapInArrow(bring, PARCEL).toArrow())
+            return self._send(open_restore, self._stage.lanes, orders)
+
+    def _send(self, function: Callable[..., list[bytes]], tasks: int, orders: Orders, *given: bytes) -> pa.Table:
+        """Call a function in so many tasks; return the rows of the parcels that it returns."""
+        if tasks not in self._calls:
+            self._calls[tasks] = _Call(self._session.sparkContext, self._broadcast, tasks)
+        parcels = self._calls[tasks](partial(function, self._broadcast, self._identity, encode_orders(orders), *given))
+        return unpacked_bytes(parcels)
+
+    def _frame(self, orders: Orders, ranges: list[Range]) -> pa.Table:
+        # for every epoch: applications that share a session have rows of different sizes
+        self._session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self.rows_of_a_batch))
+        return unpacked(self._plan(orders, ranges).toArrow())
 
     def cancel(self) -> None:
         """Let an epoch that runs in another thread fail now."""
@@ -233,9 +249,8 @@ class SparkLanes:
         """Let go of the broadcast; the session stays."""
         self._broadcast.destroy(blocking=False)
 
-    def _fit(self, rows: pa.Table) -> None:
+    def _fit(self, reports: list[Report]) -> None:
         """Let the next epoch's batches hold as many rows as the records of this one allow."""
-        reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         count, size = sum(report.records for report in reports), sum(report.size for report in reports)
         if count:
             self.rows_of_a_batch = max(1, min(MOST_ROWS, BATCH_BYTES * count // max(size, 1)))
@@ -244,21 +259,16 @@ class SparkLanes:
         data = encode_orders(orders)
         first = self._stage.plan.steps[0]
         frame = self._read(ranges, orders.topics) if ranges else self._nothing()
-        if ranges and first.timed and first.exchange and self._stage.shards > 1:
-            schema = MARKED if self._stage.asks_for_marks else TOLD
-            frame = frame.mapInArrow(_telling(self._broadcast, self._identity, data), schema)
-        last = self._stage.plan.steps[-1].level
+        *_, last = self._stage.plan.steps
+        if first.exchange:
+            frame = frame.mapInArrow(_sorting(self._broadcast, self._identity, data), ADDRESSED)
         for step in self._stage.plan.steps:
-            if step.exchange:
-                frame = self._lanes_of(frame)
-            run = _stepping(self._broadcast, self._identity, data, step.level, last=step.level == last)
-            frame = frame.mapInArrow(run, PARCEL if step.level == last else ENVELOPE)
+            if step.exchange:  # every parcel to its lane
+                frame = frame.repartitionById(self._stage.lanes, self._lane)
+            read = step is first and not step.exchange
+            run = _stepping(self._broadcast, self._identity, data, step.level, first=read, last=step is last)
+            frame = frame.mapInArrow(run, PARCEL if step is last else ADDRESSED)
         return frame
-
-    def _lanes_of(self, frame: Any) -> Any:
-        """Send every row to its lane."""
-        lane = self._lane["shard" if "shard" in frame.columns else "route"]
-        return frame.repartitionById(self._stage.lanes, lane)
 
     def _read(self, ranges: list[Range], topics: tuple[str, ...]) -> Any:
         for name, value in _range_options(ranges).items():
@@ -279,7 +289,7 @@ class SparkLanes:
 
             shards, topic = f.lit(self._stage.shards), f.col("topic")
             shard = f.coalesce(f.pmod(f.crc32("key"), shards), f.pmod(f.col("partition"), shards)).cast("int")
-            gathered = self._gathered(read)
+            gathered = gathered_topics(self._stage, read)
             if gathered:
                 shard = f.when(topic.isin(*gathered), f.lit(0)).otherwise(shard)
             number = f.lit(topics.index(read[-1]) * PARTITIONS)
@@ -296,17 +306,45 @@ class SparkLanes:
             ]
         return self._columns[read, topics]
 
-    def _gathered(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the topics whose records all go to one shard."""
-        if not self._stage.plan.one_shard:
-            return ()
-        one = [self._stage.sources[name] for name in self._stage.plan.one_shard]
-        return tuple(
-            sorted(t for t in topics if any(t in n.topics or (n.pattern and n.pattern.fullmatch(t)) for n in one))
-        )
-
     def _nothing(self) -> Any:
         return self._session.createDataFrame([], RAW)
+
+
+class _Call:
+    """A job that calls a function in a number of tasks, as ``mapPartitionsWithIndex(...).collect()`` does.
+
+    That asks the JVM some thirty questions, half a millisecond each; all but three of the answers are always the same.
+    """
+
+    def __init__(self, context: Any, broadcast: Any, tasks: int) -> None:
+        from py4j.java_collections import ListConverter, MapConverter  # type: ignore[import-untyped]
+        from pyspark.serializers import NoOpSerializer
+
+        rows = context.parallelize(list(range(tasks)), tasks)
+        client = context._gateway._gateway_client
+        self._context = context
+        self._rows = rows._jrdd.rdd()
+        self._codecs = None, rows._jrdd_deserializer, NoOpSerializer()
+        self._surroundings = (
+            MapConverter().convert(context.environment, client),
+            ListConverter().convert(context._python_includes, client),
+            context.pythonExec,
+            context.pythonVer,
+            ListConverter().convert([broadcast._jbroadcast], client),
+            context._javaAccumulator,
+        )
+        self._function, self._job = context._jvm.SimplePythonFunction, context._jvm.PythonRDD
+
+    def __call__(self, function: Callable[[int, Iterable[Any]], list[bytes]]) -> list[bytes]:
+        """Return what the function returns in all tasks."""
+        from pyspark.util import _load_from_socket
+
+        command = pickle.dumps((function, *self._codecs))
+        self._context._pickled_broadcast_vars.clear()  # who pickles a broadcast is on the list of what a job needs: see above
+        called = self._function(bytearray(command), *self._surroundings)
+        where = self._job.collectAndServe(self._job(self._rows, called, False, False))
+        with _load_from_socket(where, self._codecs[-1]) as answers:
+            return list(answers)
 
 
 def _range_options(ranges: list[Range]) -> dict[str, str]:
@@ -353,10 +391,13 @@ def _gist(error: Exception) -> str:
 _Batches = Iterator[pa.RecordBatch]
 
 
-def _stepping(broadcast: Any, identity: str, orders: bytes, level: int, last: bool) -> Callable[[_Batches], _Batches]:
+def _stepping(
+    broadcast: Any, identity: str, orders: bytes, level: int, *, first: bool, last: bool
+) -> Callable[[_Batches], _Batches]:
     def step(batches: _Batches) -> _Batches:
         from pyspark import TaskContext
 
+        from penstock.lane.exchange import addressed, opened
         from penstock.lane.orders import decode_orders
         from penstock.lane.parcel import packed
         from penstock.lane.run import run_step
@@ -365,36 +406,25 @@ def _stepping(broadcast: Any, identity: str, orders: bytes, level: int, last: bo
         task = TaskContext.get()
         assert task is not None
         worker = worker_for(identity, lambda: broadcast.value)
-        rows = run_step(worker, decode_orders(orders), level, task.partitionId(), batches)
-        return packed(rows) if last else rows
+        final: list[bytes] = []
+        coming = batches if first else opened(batches, final)
+        rows = run_step(worker, decode_orders(orders), level, task.partitionId(), coming)
+        return packed(rows, final) if last else addressed(rows, worker.stage.lanes, final)
 
     return step
 
 
-def _telling(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches], _Batches]:
-    def tell(batches: _Batches) -> _Batches:
+def _sorting(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches], _Batches]:
+    def sort(batches: _Batches) -> _Batches:
+        from penstock.lane.exchange import addressed
         from penstock.lane.orders import decode_orders
         from penstock.lane.run import tell_times
         from penstock.lane.worker import worker_for
 
-        return tell_times(worker_for(identity, lambda: broadcast.value), decode_orders(orders), batches)
-
-    return tell
-
-
-def _restoring(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches], _Batches]:
-    def bring(batches: _Batches) -> _Batches:
-        from pyspark import TaskContext
-
-        from penstock.lane.orders import decode_orders
-        from penstock.lane.parcel import packed
-        from penstock.lane.run import restore_lane
-        from penstock.lane.worker import worker_for
-
-        task = TaskContext.get()
-        assert task is not None
-        list(batches)
         worker = worker_for(identity, lambda: broadcast.value)
-        return packed(restore_lane(worker, decode_orders(orders), task.partitionId()))
+        first = worker.stage.plan.steps[0]
+        if first.timed and worker.stage.shards > 1:
+            batches = tell_times(worker, decode_orders(orders), batches)
+        return addressed(batches, worker.stage.lanes)
 
-    return bring
+    return sort

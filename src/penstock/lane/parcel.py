@@ -7,6 +7,7 @@ one value: the bytes of an Arrow stream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,8 +18,8 @@ PARCEL_BYTES = 1 << 26
 PARCEL_SCHEMA = pa.schema([pa.field("parcel", pa.binary())])
 
 
-def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in parcels; a batch is never cut.
+def packed(batches: Iterable[pa.RecordBatch], parcels: Iterable[bytes] = ()) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in parcels; a batch is never cut. ``parcels``: some that are made already, if only when all rows are known.
 
     >>> from penstock.lane.envelope import NOTE, batch_of
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
@@ -30,21 +31,33 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         gathered.append(batch)
         if sum(one.nbytes for one in gathered) >= PARCEL_BYTES:
-            yield _parcel(gathered)
+            yield _row(parcel_of(gathered))
             gathered = []
     if gathered:
-        yield _parcel(gathered)
+        yield _row(parcel_of(gathered))
+    for parcel in parcels:
+        yield _row(parcel)
 
 
 def unpacked(parcels: pa.Table) -> pa.Table:
     """Return the rows of parcels, in order."""
-    streams = [pa.ipc.open_stream(value.as_buffer()) for chunk in parcels["parcel"].chunks for value in chunk]
+    return unpacked_bytes(value.as_buffer() for chunk in parcels["parcel"].chunks for value in chunk)
+
+
+def unpacked_bytes(parcels: Iterable[Any]) -> pa.Table:
+    """Return the rows of parcels that are bytes or buffers, in order."""
+    streams = [pa.ipc.open_stream(parcel) for parcel in parcels]
     return pa.concat_tables([SCHEMA.empty_table(), *(stream.read_all() for stream in streams)])
 
 
-def _parcel(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def parcel_of(batches: list[pa.RecordBatch]) -> bytes:
+    """Return rows as the bytes of an Arrow stream."""
     stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, SCHEMA) as writer:
+    with pa.ipc.new_stream(stream, batches[0].schema) as writer:
         for batch in batches:
-            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA))
-    return pa.RecordBatch.from_arrays([pa.array([stream.getvalue().to_pybytes()], pa.binary())], schema=PARCEL_SCHEMA)
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=batches[0].schema))
+    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _row(parcel: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([parcel], pa.binary())], schema=PARCEL_SCHEMA)

@@ -10,6 +10,7 @@ from penstock.log.base import Producer, Reader
 from penstock.log.client import Connection
 from penstock.log.patience import Patience
 from penstock.log.producer import PlainProducer, TransactionalProducer
+from penstock.log.ranges import KafkaRanges
 from penstock.log.reader import KafkaReader
 
 
@@ -20,7 +21,7 @@ class KafkaLog:
         self.connection = Connection(bootstrap_servers, dict(kafka or {}))
         self._patience = Patience(timeout)
         self._admin: KafkaAdmin | None = None
-        self._made: list[Producer | Reader] = []
+        self._made: list[Producer | Reader | KafkaRanges] = []
 
     @property
     def admin(self) -> KafkaAdmin:
@@ -43,6 +44,12 @@ class KafkaLog:
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
         patience = self._patience if timeout is None else Patience(timeout, self._patience.hurry)
         made = KafkaReader(self.connection, self.admin, patience, committed=committed)
+        self._made.append(made)
+        return made
+
+    def ranges(self, *, timeout: float) -> KafkaRanges:
+        """Make a reader of small ranges, several at once. ``timeout``: seconds to wait for what must come."""
+        made = KafkaRanges(self.connection, Patience(timeout, self._patience.hurry))
         self._made.append(made)
         return made
 

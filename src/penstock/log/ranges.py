@@ -1,0 +1,155 @@
+"""Read small ranges of several partitions at once, by a client that stays connected: a few milliseconds for all of them.
+
+As in ``reader``, a range ends by its offsets: the last ones may be markers of a transaction, which no reader sees. The client then tells
+that the (stable) end of the partition was reached. It is told so by an answer that the broker holds back for ``FETCH_WAIT_MS`` because
+there is nothing new; and for as long a partition that is asked for anew waits, while an answer for others is held back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Position
+
+from penstock.errors import BrokerError
+from penstock.log.base import TopicPartition
+from penstock.log.client import Connection
+from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error, made
+from penstock.log.patience import Patience
+from penstock.record import Headers
+
+FETCH_WAIT_MS = 1
+POLL_SECONDS = 0.1
+MEET_SECONDS = 5.0
+BATCH = 10_000
+#: ours unless the user says otherwise: a broker that has come back is found soon
+PREFERENCES = {"reconnect.backoff.max.ms": 1000}
+
+
+class RangeRows(NamedTuple):
+    """The records of one range, by column."""
+
+    topic: str
+    partition: int
+    offsets: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    headers: list[Headers]
+
+
+class KafkaRanges:
+    """Reads committed records. A read is given up when no answer has come for as long as the patience lasts."""
+
+    def __init__(self, connection: Connection, patience: Patience) -> None:
+        self._patience = patience
+        settings = connection.settings(
+            "consumer",
+            group_id="penstock-letters",  # asked for by the client; nothing is committed
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            enable_partition_eof=True,
+            auto_offset_reset="error",
+            isolation_level="read_committed",
+            fetch_wait_max_ms=FETCH_WAIT_MS,
+        )
+        self._client = made(Consumer, PREFERENCES | settings)
+        self._met: set[str] = set()
+        #: that a topic is not there: brokers that have just started say so of topics that they have not heard of yet
+        self._missing: BrokerError | None = None
+
+    def read(self, ranges: Sequence[tuple[str, int, int, int]], most_bytes: int) -> list[RangeRows] | None:
+        """Return the records of each range (topic, partition, start, end); None if their values are larger than this together.
+
+        Raises ``BrokerError``: one that may pass if the cluster does not answer, another one if the records are gone.
+        """
+        waiting = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
+        found: dict[TopicPartition, list[Message]] = {(topic, partition): [] for topic, partition, _, _ in ranges}
+        if waiting:
+            self._meet({topic for topic, _ in waiting})
+            self._client.assign([Position(topic, partition, start) for topic, partition, start, _ in ranges])
+            try:
+                if not self._gather(waiting, found, most_bytes):
+                    return None
+            finally:
+                self._client.unassign()  # else it would go on asking for what comes
+        return [_columns(topic, partition, found[topic, partition]) for topic, partition, _, _ in ranges]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def _gather(
+        self, waiting: dict[TopicPartition, int], found: dict[TopicPartition, list[Message]], most: int
+    ) -> bool:
+        """Collect messages until no range waits; tell whether they are not too large."""
+        idle = size = 0
+        self._missing = None
+        while waiting:
+            messages = self._next_messages()
+            idle = 0 if messages else idle + 1
+            if self._patience.is_over(idle * POLL_SECONDS):
+                raise self._missing or _not_reached(waiting)
+            for message in messages:
+                place = (message.topic() or "", message.partition() or 0)
+                end = waiting.get(place)
+                if end is None:  # what comes after a range that is complete
+                    continue
+                offset = message.offset() or 0
+                if message.error() is None:
+                    if offset < end:
+                        found[place].append(message)
+                        size += len(message)
+                    offset += 1
+                if offset >= end:
+                    del waiting[place]
+            if size > most:
+                return False
+        return True
+
+    def _next_messages(self) -> list[Message]:
+        """Wait for one message, then take all that are there; ends of partitions are messages, too."""
+        first = self._client.poll(POLL_SECONDS)
+        if first is None:
+            return []
+        messages = [first, *self._client.consume(BATCH, 0)]
+        return [message for message in messages if message.error() is None or self._is_end(message)]
+
+    def _is_end(self, message: Message) -> bool:
+        """Tell whether a message says that a partition was read to its end; raise what does not pass."""
+        error = message.error()
+        assert error is not None
+        if error.code() == KafkaError._PARTITION_EOF:
+            return True
+        if error.code() not in TRANSIENT:
+            raised = broker_error(error, f"read {message.topic()}-{message.partition()}")
+            if error.code() not in MISSING_TOPIC:
+                raise raised
+            self._missing = raised
+        return False
+
+    def _meet(self, topics: set[str]) -> None:
+        """Ask where topics are before they are first read: the client would find out by itself a second later."""
+        for topic in topics - self._met:
+            with contextlib.suppress(
+                KafkaException
+            ):  # a cluster that does not answer is the business of the read itself
+                self._client.list_topics(topic, timeout=MEET_SECONDS)
+                self._met.add(topic)
+
+
+def _not_reached(waiting: dict[TopicPartition, int]) -> BrokerError:
+    named = ", ".join(f"{topic}-{partition} up to {end}" for (topic, partition), end in sorted(waiting.items()))
+    return BrokerError(f"could not read {named}: nothing comes, the broker does not answer", retriable=True)
+
+
+def _columns(topic: str, partition: int, messages: list[Message]) -> RangeRows:
+    times = [time for _, time in map(Message.timestamp, messages)]
+    given: Iterator[Any] = map(Message.headers, messages)
+    headers: list[Headers] = [tuple(pairs) if pairs else () for pairs in given]
+    offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]
+    keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+    return RangeRows(topic, partition, offsets, keys, values, times, headers)

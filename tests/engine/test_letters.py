@@ -1,0 +1,140 @@
+"""Which epochs are letters, and what is in them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock import Processor, Serdes, Stores, StreamsBuilder
+from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, TELLING, Letters, gathered_topics, raw_rows
+from penstock.engine.offsets import Range
+from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, raw_headers
+from penstock.lane.orders import Orders, Report, Stage
+from penstock.log.ranges import RangeRows
+from penstock.plan.plan import make_plan
+from penstock.state.shards import shard_of
+
+
+def stage_of(builder, shards=16):
+    return Stage(make_plan(builder.build()), "letters", {}, shards, 2, "", "")
+
+
+@pytest.fixture
+def stage():
+    builder = StreamsBuilder()
+    builder.stream("a").group_by_key().count(store="counts")
+    builder.stream("b").to("out")
+    return stage_of(builder)
+
+
+class Nothing(Processor):
+    """Does nothing."""
+
+    def process(self, record):
+        """Do nothing."""
+
+
+class Shelf:
+    """A reader of ranges whose records are all alike."""
+
+    def __init__(self, size=10):
+        self.size = size
+        self.reads = 0
+
+    def read(self, ranges, most_bytes):
+        self.reads += 1
+        if self.size * sum(end - start for _, _, start, end in ranges) > most_bytes:
+            return None
+        return [
+            RangeRows(topic, partition, list(range(start, end)), *[[b"k"] * (end - start)] * 2, *rest(end - start))
+            for topic, partition, start, end in ranges
+        ]
+
+
+def rest(count):
+    return [1] * count, [()] * count
+
+
+ORDERS = Orders(1, "1.x", "life", (), {}, [], ("a", "b"), {}, [], {}, {}, [])
+
+
+def count_of(letter):
+    return pa.ipc.open_stream(letter).read_all().num_rows
+
+
+def report(records, work, size=0):
+    return Report(0, 0, records=records, size=size, spent={"read": 10**9, "operators": work})
+
+
+def test_an_epoch_of_few_records_is_a_letter_and_one_of_many_is_not(stage):
+    letters = Letters(stage, Shelf(), 100)
+    assert count_of(letters.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 40)])) == 100
+    assert letters.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 41)]) is None
+
+
+def test_an_epoch_without_input_is_an_empty_letter(stage):
+    assert Letters(stage, Shelf(), 100).write(ORDERS, []) == b""
+
+
+def test_there_are_no_letters_if_their_limit_is_zero(stage):
+    letters = Letters(stage, Shelf(), 0)
+    assert letters.write(ORDERS, []) is None
+    assert letters.write(ORDERS, [Range("a", 0, 0, 1)]) is None
+
+
+def test_large_records_are_no_letter_and_are_not_read_again_to_find_out(stage):
+    shelf = Shelf(size=MOST_BYTES // 10)
+    letters = Letters(stage, shelf, 100)
+    assert letters.write(ORDERS, [Range("a", 0, 0, 50)]) is None
+    letters.learn([report(50, work=10, size=50 * shelf.size)])
+    assert letters.write(ORDERS, [Range("a", 0, 0, 50)]) is None
+    assert shelf.reads == 1
+    assert letters.write(ORDERS, [Range("a", 0, 0, 5)]) is not None
+
+
+def test_records_that_cost_much_are_left_to_several_cores(stage):
+    letters = Letters(stage, Shelf(), 10_000)
+    letters.learn([report(TELLING, work=TELLING * 100)])
+    most = MOST_WORK_US // 100
+    assert letters.write(ORDERS, [Range("a", 0, 0, most)]) is not None
+    assert letters.write(ORDERS, [Range("a", 0, 0, most + 1)]) is None
+
+
+def test_what_a_first_epoch_costs_is_not_taken_for_the_cost_of_its_record(stage):
+    letters = Letters(stage, Shelf(), 10_000)
+    letters.learn([report(1, work=MOST_WORK_US - 1)])
+    assert letters.write(ORDERS, [Range("a", 0, 0, 9000)]) is not None
+    letters.learn([report(1, work=MOST_WORK_US + 1)])
+    assert letters.write(ORDERS, [Range("a", 0, 0, 10)]) is None
+    letters.learn([report(10, work=5000)])
+    assert letters.write(ORDERS, [Range("a", 0, 0, 100)]) is not None
+
+
+def test_a_raw_row_is_what_sparks_source_makes_of_a_record(stage):
+    rows = [
+        RangeRows("a", 3, [7], [b"key"], [b"value"], [99], [(("h", b"1"), ("n", None))]),
+        RangeRows("b", 18, [8, 9], [None, b""], [None, b""], [1, 2], [(), ()]),
+    ]
+    batch = raw_rows(rows, ("a", "b"), stage)
+    assert batch.schema == RAW_SCHEMA
+    columns = batch.to_pydict()
+    assert columns["shard"] == [shard_of(b"key", 16), 2, shard_of(b"", 16)]
+    assert columns["place"] == [3, PARTITIONS + 18, PARTITIONS + 18]
+    assert [columns[name] for name in ("offset", "key", "value", "timestamp")] == [
+        [7, 8, 9],
+        [b"key", None, b""],
+        [b"value", None, b""],
+        [99, 1, 2],
+    ]
+    assert raw_headers(batch["headers"]) == [(("h", b"1"), ("n", None)), (), ()]
+
+
+def test_the_records_of_a_shared_store_go_to_one_shard():
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.shared("all", key=Serdes.string, value=Serdes.string))
+    builder.stream("a").process(Nothing, stores=["all"])
+    builder.stream("b").to("out")
+    stage = stage_of(builder)
+    assert gathered_topics(stage, ("a", "b")) == ("a",)
+    rows = [RangeRows(topic, 5, [0], [b"key"], [b"v"], [1], [()]) for topic in ("a", "b")]
+    assert raw_rows(rows, ("a", "b"), stage)["shard"].to_pylist() == [0, shard_of(b"key", 16)]
