@@ -9,34 +9,27 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bench.load import Arrivals, Load
+from bench.load import in_background, live
 from bench.peers.process import Process, SystemFailed
 from bench.peers.system import System
 from bench.rate import WARM_UP
 from bench.runs import Run
-from bench.stage import Stage, scratch
-from bench.watch import Watch
-from bench.writing import Written, empty
+from bench.stage import Stage
+from bench.writing import Written
 
 RUNNING_SECONDS = 120
 
 
 def measure(stage: Stage, later: Written, system: System, application_id: str, number: int) -> list[Run]:
     """Let a system work on records as they come."""
-    written = empty(stage.log, later, f"live-{number}-{system.name}-")
-    servers = stage.broker.bootstrap_servers
-    with scratch() as folder:
-        task = stage.task(written, system, application_id, folder)
-        with (
-            stage.running(system, task) as process,
-            Arrivals(servers, task.target, written.workload.partitions) as arrivals,
-        ):
-            until_running(process)
-            watch = Watch(stage.log, written, process, application_id, task.target, stage.broker.pid or 0)
-            with Load(servers, written, written.workload.rate) as load:
-                watch.until_done(stage.progress)
-    stage.check(written, task.target)
-    stage.forget(*written.topics)
+    with (
+        live(stage, later, system, application_id, number) as (written, task, load, arrivals),
+        stage.running(system, task) as process,
+    ):
+        until_running(process)
+        watch = stage.watch(written, process, task)
+        with in_background(load.run):
+            watch.until_done(stage.progress)
     since = load.began_ms + int(WARM_UP * written.records / written.workload.rate * 1000)
     took = sorted(arrived - at for at, arrived in arrivals.seen if at >= since)
     if not took:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import NamedTuple
 
-from bench.writing import Written, places
+from bench.peers.system import System, Task
+from bench.stage import Stage, scratch
+from bench.writing import Written, empty, places
 from penstock.log.base import Row
 from penstock.log.kafka import KafkaLog
 
@@ -25,39 +28,23 @@ AT_ONCE = {"producer.linger.ms": 0}
 
 
 class Load:
-    """Writes the rows of a workload at a rate, from a thread. A context manager; leaving it stops the thread."""
+    """Writes the rows of a workload at a rate."""
 
-    def __init__(self, bootstrap_servers: str, written: Written, rate: int) -> None:
+    def __init__(self, bootstrap_servers: str, written: Written) -> None:
         self.sent = 0
         self.began_ms = 0
+        self._servers = bootstrap_servers
         self._rows = written.workload.rows(written.size, written.topics)
-        self._rate = rate
-        self._log = KafkaLog(bootstrap_servers, AT_ONCE)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._rate = written.workload.rate
 
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-        self._log.close()
-
-    @property
-    def finished(self) -> bool:
-        """Whether all rows were written."""
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        producer = self._log.producer(None)
+    def run(self, over: threading.Event) -> None:
+        """Write until there are no more rows, or until it is over."""
+        log = KafkaLog(self._servers, AT_ONCE)
+        producer = log.producer(None)
         producer.init()
         began = time.monotonic()
         self.began_ms = now_ms()
-        while not self._over.wait(TICK_SECONDS):
+        while not over.wait(TICK_SECONDS):
             due = int((time.monotonic() - began) * self._rate) - self.sent
             chunk = list(itertools.islice(self._rows, due))
             if due and not chunk:
@@ -65,7 +52,7 @@ class Load:
             producer.produce(_now(chunk))
             self.sent += len(chunk)
         producer.flush()
-        producer.close()
+        log.close()
 
 
 def now_ms() -> int:
@@ -81,42 +68,61 @@ def _now(rows: list[Row]) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class Arrivals:
-    """Follows a topic of results from a thread. A context manager. ``seen``: (time of the record, time of its arrival)."""
+    """Follows a topic of results. ``seen``: (time of the record, time of its arrival)."""
 
     bootstrap_servers: str
     topic: str
     partitions: int
     seen: list[tuple[int, int]] = field(default_factory=list)
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
-
-    def __enter__(self) -> Arrivals:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def first_after(self, at_ms: int) -> int | None:
         """Return when the first result arrived after a time."""
         return next((arrived for _, arrived in self.seen if arrived > at_ms), None)
 
-    def _run(self) -> None:
+    def run(self, over: threading.Event) -> None:
+        """Follow until it is over and nothing comes any more."""
         log = KafkaLog(self.bootstrap_servers)
-        reader = log.reader()
         quiet = 0
-        for record in reader.follow(dict.fromkeys(places([self.topic], self.partitions), 0)):
+        for record in log.reader().follow(dict.fromkeys(places([self.topic], self.partitions), 0)):
             if record is not None:
                 self.seen.append((record.timestamp, now_ms()))
-                quiet = 0
-            elif self._over.is_set():
-                quiet += 1
-                if quiet > QUIET_LOOKS:
-                    break
+            quiet = quiet + 1 if record is None and over.is_set() else 0
+            if quiet > QUIET_LOOKS:
+                break
         log.close()
+
+
+@contextmanager
+def in_background(run: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run something in a thread until the end of the block; then it is told that it is over, and waited for."""
+    over = threading.Event()
+    thread = threading.Thread(target=run, args=(over,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class Live(NamedTuple):
+    """A run on records that are written meanwhile."""
+
+    written: Written
+    task: Task
+    load: Load
+    arrivals: Arrivals
+
+
+@contextmanager
+def live(stage: Stage, later: Written, system: System, application_id: str, number: int) -> Iterator[Live]:
+    """Make topics for one run, and follow its results; at the end of the block they are checked."""
+    written = empty(stage.log, later, f"live-{number}-{system.name}-")
+    servers = stage.broker.bootstrap_servers
+    with scratch() as folder:
+        task = stage.task(written, system, application_id, folder)
+        arrivals = Arrivals(servers, task.target, written.workload.partitions)
+        with in_background(arrivals.run):
+            yield Live(written, task, Load(servers, written), arrivals)
+    stage.check(written, task.target)
+    stage.forget(*written.topics)

@@ -17,7 +17,6 @@ from bench.peers.process import Process
 from bench.peers.system import System
 from bench.runs import Run
 from bench.stage import Stage, scratch
-from bench.watch import Watch
 from bench.writing import Written
 
 WARM_UP = 0.4
@@ -31,7 +30,7 @@ def measure(stage: Stage, written: Written, system: System, application_id: str,
     with scratch() as folder:
         task = stage.task(written, system, application_id, folder)
         with stage.running(system, task) as process:
-            watch = Watch(stage.log, written, process, application_id, task.target, stage.broker.pid or 0)
+            watch = stage.watch(written, process, task)
             watch.until_done(stage.progress)
     speed = (speed + machine_speed()) / 2
     outputs = stage.check(written, task.target)

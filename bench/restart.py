@@ -9,40 +9,30 @@ from __future__ import annotations
 import time
 
 from bench.latency import until_running
-from bench.load import Arrivals, Load, now_ms
+from bench.load import Load, in_background, live, now_ms
 from bench.peers.process import Process, SystemFailed
 from bench.peers.system import System
 from bench.rate import WARM_UP
 from bench.runs import Run
-from bench.stage import Stage, scratch
+from bench.stage import Stage
 from bench.watch import INPUT, SAMPLE_SECONDS, Watch
-from bench.writing import Written, empty
+from bench.writing import Written
 
 LONGEST_SECONDS = 300
 
 
 def measure(stage: Stage, later: Written, system: System, application_id: str, number: int) -> list[Run]:
     """Kill a system and see it come back."""
-    written = empty(stage.log, later, f"live-{number}-{system.name}-")
-    servers = stage.broker.bootstrap_servers
-    with scratch() as folder:
-        task = stage.task(written, system, application_id, folder)
-        with (
-            Arrivals(servers, task.target, written.workload.partitions) as arrivals,
-            stage.running(system, task) as process,
-        ):
-            until_running(process)
-            load = Load(servers, written, written.workload.rate)
-            with load:
-                _until(process, load, int(WARM_UP * written.records))
-                killed_ms, killed = now_ms(), time.monotonic()
-                process.kill()
-                with stage.running(system, task) as again:
-                    watch = Watch(stage.log, written, again, application_id, task.target, stage.broker.pid or 0)
-                    caught_up = _caught_up(watch, load)
-                    watch.until_done(stage.progress)
-    stage.check(written, task.target)
-    stage.forget(*written.topics)
+    with live(stage, later, system, application_id, number) as (written, task, load, arrivals), stage.running(system, task) as process:
+        until_running(process)
+        with in_background(load.run):
+            _until(process, load, int(WARM_UP * written.records))
+            killed_ms, killed = now_ms(), time.monotonic()
+            process.kill()
+            with stage.running(system, task) as again:
+                watch = stage.watch(written, again, task)
+                caught_up = _caught_up(watch, load)
+                watch.until_done(stage.progress)
     running_ms = killed_ms + int((again.heard["RUNNING"] - killed) * 1000)
     first = arrivals.first_after(running_ms) or now_ms()
     figures = {
@@ -54,7 +44,7 @@ def measure(stage: Stage, later: Written, system: System, application_id: str, n
 
 
 def _until(process: Process, load: Load, sent: int) -> None:
-    while load.sent < sent and not load.finished:
+    while load.sent < sent:
         process.check()
         time.sleep(0.05)
 

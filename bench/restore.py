@@ -18,7 +18,6 @@ from bench.peers.system import System
 from bench.results import Collected
 from bench.runs import Run
 from bench.stage import Stage, scratch
-from bench.watch import Watch
 from bench.writing import KEPT, Written, places
 from penstock.log.base import Row, TopicSpec
 
@@ -35,19 +34,16 @@ def measure(stage: Stage, written: Written, system: System, application_id: str,
     with scratch() as folder:
         task = stage.task(both, system, application_id, folder)
         with stage.running(system, task) as process:
-            _watch(stage, both, process, application_id, task.target).until_done(stage.progress)
+            stage.watch(both, process, task).until_done(stage.progress)
         shutil.rmtree(task.state_dir)
+        more = _with_more(stage, both, topic)  # not beside the restore: it takes a while
         with stage.running(system, task) as again:
-            watch = _watch(stage, _with_more(stage, both, topic), again, application_id, task.target)
+            watch = stage.watch(more, again, task)
             until_running(again)
             watch.until_done(stage.progress)
-    stage.check(watch.written, task.target)
+    stage.check(more, task.target)
     stage.forget(topic)
     return [Run(workload.name, system.name, system.label, number, figures(again) | watch.costs(), watch.roles())]
-
-
-def _watch(stage: Stage, written: Written, process: Process, group: str, target: str) -> Watch:
-    return Watch(stage.log, written, process, group, target, stage.broker.pid or 0)
 
 
 def figures(process: Process) -> dict[str, float]:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.peers.process import Process
 from bench.peers.system import System, Task
 from bench.results import check, collected, committed
+from bench.watch import Watch
 from bench.workloads.base import Workload
 from bench.writing import KEPT, Written
 from penstock.dev.broker import Broker
@@ -60,6 +61,10 @@ class Stage:
         """Run the program of a system until the end of the block."""
         with Process(system.command(task), task.state_dir.with_name("log")) as process:
             yield process
+
+    def watch(self, written: Written, process: Process, task: Task) -> Watch:
+        """Return what looks at a program that works through data."""
+        return Watch(self.log, written, process, task.application_id, task.target, self.broker.pid or 0)
 
     def check(self, written: Written, target: str) -> int:
         """Raise ``ResultsDiffer`` unless the results in a topic are right; return how many records it has."""

@@ -18,6 +18,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KafkaStreams.State;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -72,7 +73,10 @@ public final class Jobs {
                 over.countDown();
             }
         });
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(20))));
+        // an orderly end leaves the group: else the next start would wait until the session has timed out
+        CloseOptions orderly = CloseOptions.timeout(Duration.ofSeconds(20))
+            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(orderly)));
         Thread watch = new Thread(() -> {
             awaitEndOfInput();
             over.countDown();
