@@ -1,5 +1,7 @@
 """A later step of an epoch reads what an earlier one wrote, above the last barrier; the barrier itself is not touched."""
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +43,14 @@ def test_pending_writes_that_went_through_a_file_apply_as_they_are(base, above):
     pending.apply(other, pending.pack(sealed))
     for name in ("m", "m/side"):
         assert list(one.map(name).range(None, None)) == list(other.map(name).range(None, None))
+
+
+def test_a_file_that_is_not_of_this_program_is_told_from_one_that_is():
+    state = MemoryState()
+    for data in (msgspec.msgpack.encode({"m": [[[b"k", b"v"]], {}, []]}), b"", b"\xc1"):
+        with pytest.raises(pending.Unreadable):
+            pending.apply(state, data)
+    assert state.names() == []
 
 
 def test_only_the_files_of_one_run_stay(tmp_path):

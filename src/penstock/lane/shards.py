@@ -145,17 +145,17 @@ class Shards:
     def _apply_pending(
         self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders
     ) -> bool:
-        """Apply the files that lead to the version; False if one is not here."""
+        """Apply the files that lead to the version; False if one is not here, or not of this version of the program."""
         try:
             files = [(self.path(shard) / name).read_bytes() for name in order.pending]
-        except FileNotFoundError:
+            if not files:
+                return False
+            with state.batch():
+                for data in files:
+                    pending.apply(state, data)
+                self._stand(state, standing, order.version, self._ends(shard, orders))
+        except (FileNotFoundError, pending.Unreadable):
             return False
-        if not files:
-            return False
-        with state.batch():
-            for data in files:
-                pending.apply(state, data)
-            self._stand(state, standing, order.version, self._ends(shard, orders))
         return True
 
     def _ahead(self, standing: Standing, shard: int, orders: Orders) -> bool:

@@ -56,7 +56,7 @@ class BytesStore(Protocol):
         """Iterate lower <= key < upper (None: open end) in key order, or backwards. A snapshot is not promised."""
         ...
 
-    def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
+    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Put every row (value None: delete), atomically."""
         ...
 

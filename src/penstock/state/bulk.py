@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.state.lmdb_format import LONG
+from penstock.state.lmdb_format import LONG, PLAIN
 
 #: rows that become Python objects at a time: few enough to stay in the cache
 SLICE = 10_000
-#: keys from here on are stored as they are, if they are not too long
-_FIRST = pa.scalar(b"\x01", pa.large_binary())
+_FIRST = pa.scalar(PLAIN, pa.large_binary())
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
 

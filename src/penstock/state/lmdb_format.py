@@ -18,6 +18,7 @@ from pathlib import Path
 from struct import Struct
 
 LONG = 511  # a stored key of this length or more lives in a bucket
+PLAIN = b"\x01"  # keys from here on are stored as they are; those before begin with 0x00, or are empty
 
 _SIZES = Struct(">II")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -29,7 +29,7 @@ import lmdb
 
 from penstock.errors import StoreError
 from penstock.state.base import SortedRows
-from penstock.state.lmdb_format import LONG, boot_id, prepare_folder, stored_key, unpack_bucket, user_key
+from penstock.state.lmdb_format import LONG, PLAIN, boot_id, prepare_folder, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
 
 Row: TypeAlias = tuple[bytes, bytes]
@@ -43,7 +43,6 @@ CHUNK = 256  # rows fetched at a time while a range is iterated
 
 _DIRECTORY = "directory"
 _GENERATION = b"\x00"
-_PLAIN = b"\x01"  # keys from here on are stored as they are
 
 _open: dict[str, LmdbState] = {}
 _every: WeakSet[LmdbState] = WeakSet()
@@ -95,7 +94,7 @@ class LmdbMap:
         view = self._state.look()
         if self._database is None or not keys:
             return [None] * len(keys)
-        if min(keys) < _PLAIN or max(map(len, keys)) >= LONG:
+        if min(keys) < PLAIN or max(map(len, keys)) >= LONG:
             return list(map(self.get, keys))
         return list(map(view.get, keys, repeat(None), repeat(self._database)))
 
@@ -118,10 +117,11 @@ class LmdbMap:
             total += sum(len(unpack_bucket(bucket)) for _, bucket in self._walk(overflow, b"", None, False))
         return total
 
-    def write(self, rows: list[Write]) -> None:
+    def write(self, rows: Iterable[Write]) -> None:
         """Put every row (value None: delete), atomically."""
-        if rows:
-            self._state.run(self.name, partial(put_all, dict(rows)))
+        newest = dict(rows)
+        if newest:
+            self._state.run(self.name, partial(put_all, newest))
 
     def load(self, rows: SortedRows) -> None:
         """Put every row, atomically: keys ascend, and are none of those that are stored otherwise or in a bucket."""

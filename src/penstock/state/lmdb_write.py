@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.state.base import SortedRows
-from penstock.state.lmdb_format import LONG, pack_bucket, stored_key, unpack_bucket
+from penstock.state.lmdb_format import LONG, PLAIN, pack_bucket, stored_key, unpack_bucket
 
 
 def put_all(rows: dict[bytes, bytes | None], transaction: Any, database: Any, overflow: Any) -> None:
     """Put rows in any order (None: delete)."""
-    puts: dict[bytes, bytes] = {}
-    for key, value in rows.items():
-        stored = key if key and key[0] else stored_key(key)
-        if len(stored) >= LONG:
-            _put_long(transaction, overflow, stored[:LONG], key, value)
-        elif value is None:
-            transaction.delete(stored, db=database)
-        else:
-            puts[stored] = value
-    # LMDB writes neighbours much faster
-    transaction.cursor(database).putmulti([(stored, puts[stored]) for stored in sorted(puts)])
+    keys = sorted(rows)  # LMDB writes neighbours much faster
+    if not keys:
+        return
+    if keys[0] < PLAIN or max(map(len, keys)) >= LONG:
+        rows = _without_odd_ones(rows, transaction, database, overflow)
+        keys = [key for key in keys if key in rows]
+    if None in rows.values():
+        for key in keys:
+            if rows[key] is None:
+                transaction.delete(key, db=database)
+        keys = [key for key in keys if rows[key] is not None]
+    if keys:
+        _put_sorted(keys[0], zip(keys, map(rows.__getitem__, keys), strict=True), transaction, database)
 
 
 def load(rows: SortedRows, transaction: Any, database: Any, _overflow: Any) -> None:
-    """Put rows in order; after all that are there, without looking for the place of each."""
+    """Put rows in order."""
+    _put_sorted(next(iter(rows))[0], iter(rows), transaction, database)
+
+
+def _put_sorted(first: bytes, rows: Iterator[tuple[bytes, bytes | None]], transaction: Any, database: Any) -> None:
+    """Put rows in ascending order; after all that are there, without looking for the place of each."""
     cursor = transaction.cursor(database)
-    after = not cursor.last() or cursor.key() < next(iter(rows))[0]
-    cursor.putmulti(iter(rows), append=after)
+    after = not cursor.last() or cursor.key() < first
+    cursor.putmulti(rows, append=after)
+
+
+def _without_odd_ones(
+    rows: dict[bytes, bytes | None], transaction: Any, database: Any, overflow: Any
+) -> dict[bytes, bytes | None]:
+    """Write the rows whose keys are not stored as they are; return the others."""
+    others: dict[bytes, bytes | None] = {}
+    for key, value in rows.items():
+        stored = stored_key(key)
+        if len(stored) >= LONG:
+            _put_long(transaction, overflow, stored[:LONG], key, value)
+        elif stored is key:
+            others[key] = value
+        elif value is None:
+            transaction.delete(stored, db=database)
+        else:
+            transaction.put(stored, value, db=database)
+    return others
 
 
 def _put_long(transaction: Any, overflow: Any, prefix: bytes, key: bytes, value: bytes | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
@@ -59,7 +59,7 @@ class MemoryMap:
             else:
                 lower, inclusive = chunk[-1], (False, False)
 
-    def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
+    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Put every row (value None: delete)."""
         keys, table = self._sorted, self._rows
         for key, value in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from heapq import merge
 from operator import itemgetter
@@ -47,7 +47,7 @@ class OverlayMap:
         """Return the number of entries."""
         return sum(1 for _ in self.range(None, None))
 
-    def write(self, rows: list[tuple[bytes, bytes | None]]) -> None:
+    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Refuse: an overlay is read; what is written waits for the barrier."""
         raise NotImplementedError("an overlay is not written to")
 
