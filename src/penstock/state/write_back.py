@@ -115,26 +115,29 @@ class WriteBack:
         >>> rows.base.write([(b"a", pack_stamp(5) + b"base"), (b"b", pack_stamp(6) + b"hidden")])
         >>> rows.dirty[b"b"] = (b"new", 7, (), None, 0)
         >>> rows.get_many([b"a", b"b", b"c"]), rows.lookup_many([b"a", b"c"])
-        ([b'base', b'new', None], [Row(value=b'base', timestamp=5), None])
+        ([b'base', b'new', None], [(b'base', 5), None])
         """
         if self.dirty or self.pending:
             return [None if row is None else row[0] for row in self.lookup_many(keys)]
         found = self.base.get_many(keys)
         return [None if raw is None else raw[8:] for raw in found] if self._stamped else found
 
-    def lookup_many(self, keys: list[bytes]) -> list[Row | None]:
-        """Return what ``lookup`` returns of each key; the base map is asked once for all that no layer above it knows."""
-        dirty, pending, unpack = self.dirty, self.pending, self._unpack
+    def lookup_many(self, keys: list[bytes]) -> list[tuple[bytes, int] | None]:
+        """Return (value, timestamp) of each key, as ``lookup``, in plain pairs, which are made for half of the cost of a `Row`.
+
+        The base map is asked once for all keys that no layer above it knows.
+        """
+        dirty, pending = self.dirty, self.pending
         if not dirty and not pending:
-            return [None if raw is None else unpack(raw) for raw in self.base.get_many(keys)]
+            return self._pairs(self.base.get_many(keys))
         below = [key for key in keys if key not in dirty and key not in pending]
-        known = dict(zip(below, self.base.get_many(below), strict=True))
-        return [
-            (None if (raw := known[key]) is None else unpack(raw))
-            if key in known
-            else _row(dirty.get(key) or pending[key])
-            for key in keys
-        ]
+        known = dict(zip(below, self._pairs(self.base.get_many(below)), strict=True))
+        return [known[key] if key in known else _row(dirty.get(key) or pending[key]) for key in keys]
+
+    def _pairs(self, found: list[bytes | None]) -> list[tuple[bytes, int] | None]:
+        if self._stamped:
+            return [None if raw is None else (raw[8:], unpack_stamp(raw)[0]) for raw in found]
+        return [None if raw is None else (raw, -1) for raw in found]
 
     def is_small(self) -> bool:
         """Whether little was written since the rows of the base: a scan that stops early then costs little."""
