@@ -245,6 +245,9 @@ class Runs:
     def _note(self, report: Any, seen: dict[str, Any]) -> None:
         for node, reason, many in report.dropped:
             seen["dropped"][node, reason] = seen["dropped"].get((node, reason), 0) + many
+        for shot in report.snapshots.values():  # in which order a clock has come to know the partitions does not matter
+            for times in [*shot["clocks"].values(), *(store.get("times", []) for store in shot["stores"].values())]:
+                times.sort()
         seen["snapshots"][report.level] = report.snapshots
         self._snapshots.setdefault(report.level, {}).update(report.snapshots)
         for shard, name in report.pending.items():

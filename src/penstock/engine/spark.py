@@ -2,10 +2,12 @@
 all of it, without a plan. Of others the plan is that of the steps::
 
     kafka source of exactly the ranges                                       [JVM]
-    ─ into parcels by lane, unless the first step runs where it reads        [Python, in the reading tasks]
-    ─ exchange of parcels                                                    [JVM]
+    ─ tell the times of the records, if the first step needs them            [Python, in the reading tasks]
+    ─ exchange by lane, unless the first step runs where it reads            [JVM]
     ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
-    envelope rows to the driver, in parcels; between steps, too
+    envelope rows to the driver, in parcels
+
+What leaves Python to enter it again goes in parcels, too: Spark takes every row apart, and puts it together again.
 
 The functions that travel to the workers are closures over a broadcast and bytes; what they run is ``lane.run``, which knows no Spark.
 """
@@ -193,7 +195,8 @@ class SparkLanes:
         digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]
         options["kafka.group.id"] = f"{stage.application_id}-spark-{digest}"
         self._reader = session.read.format("kafka").options(**options)
-        self._lane = f.col("lane")
+        #: the lane of a parcel, and of a raw row
+        self._lane = {True: f.col("lane"), False: f.pmod(f.col("shard"), f.lit(stage.lanes)).cast("int")}
         #: rows of an Arrow batch, as the last epoch's records allow
         self.rows_of_a_batch = FIRST_ROWS
         self._columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Any]] = {}
@@ -260,14 +263,15 @@ class SparkLanes:
         first = self._stage.plan.steps[0]
         frame = self._read(ranges, orders.topics) if ranges else self._nothing()
         *_, last = self._stage.plan.steps
-        if first.exchange:
+        in_parcels = bool(ranges) and first.timed and first.exchange and self._stage.shards > 1
+        if in_parcels:
             frame = frame.mapInArrow(_sorting(self._broadcast, self._identity, data), ADDRESSED)
         for step in self._stage.plan.steps:
-            if step.exchange:  # every parcel to its lane
-                frame = frame.repartitionById(self._stage.lanes, self._lane)
-            read = step is first and not step.exchange
-            run = _stepping(self._broadcast, self._identity, data, step.level, first=read, last=step is last)
+            if step.exchange:  # every row to its lane, or every parcel of rows
+                frame = frame.repartitionById(self._stage.lanes, self._lane[in_parcels])
+            run = _stepping(self._broadcast, self._identity, data, step.level, opened=in_parcels, last=step is last)
             frame = frame.mapInArrow(run, PARCEL if step is last else ADDRESSED)
+            in_parcels = True
         return frame
 
     def _read(self, ranges: list[Range], topics: tuple[str, ...]) -> Any:
@@ -392,12 +396,12 @@ _Batches = Iterator[pa.RecordBatch]
 
 
 def _stepping(
-    broadcast: Any, identity: str, orders: bytes, level: int, *, first: bool, last: bool
+    broadcast: Any, identity: str, orders: bytes, level: int, *, opened: bool, last: bool
 ) -> Callable[[_Batches], _Batches]:
     def step(batches: _Batches) -> _Batches:
         from pyspark import TaskContext
 
-        from penstock.lane.exchange import addressed, opened
+        from penstock.lane import exchange
         from penstock.lane.orders import decode_orders
         from penstock.lane.parcel import packed
         from penstock.lane.run import run_step
@@ -407,9 +411,9 @@ def _stepping(
         assert task is not None
         worker = worker_for(identity, lambda: broadcast.value)
         final: list[bytes] = []
-        coming = batches if first else opened(batches, final)
+        coming = exchange.opened(batches, final) if opened else batches
         rows = run_step(worker, decode_orders(orders), level, task.partitionId(), coming)
-        return packed(rows, final) if last else addressed(rows, worker.stage.lanes, final)
+        return packed(rows, final) if last else exchange.addressed(rows, worker.stage.lanes, final)
 
     return step
 
@@ -422,9 +426,6 @@ def _sorting(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches
         from penstock.lane.worker import worker_for
 
         worker = worker_for(identity, lambda: broadcast.value)
-        first = worker.stage.plan.steps[0]
-        if first.timed and worker.stage.shards > 1:
-            batches = tell_times(worker, decode_orders(orders), batches)
-        return addressed(batches, worker.stage.lanes)
+        return addressed(tell_times(worker, decode_orders(orders), batches), worker.stage.lanes)
 
     return sort

@@ -45,7 +45,7 @@ def _below(task: Task, name: str) -> Chain | None:
 def _of(task: Task, name: str) -> Chain | None:
     node = task.topology.node(name)
     if isinstance(node, SinkNode):
-        sink = open_column_sink(node, task)
+        sink = open_column_sink(node, task, task.partitions_of)
         return None if sink is None else Chain(sink, frozenset({f"topic {node.topic}"}))
     assert isinstance(node, ProcessorNode)
     below = _below(task, name)

@@ -105,7 +105,7 @@ class Outbox:
         columns, count = leaving.columns, len(leaving.columns)
         arrays: list[Any] = [
             pa.repeat(pa.scalar(leaving.sink.topic, pa.string()), count),
-            pa.repeat(pa.scalar(-1, pa.int32()), count),
+            pa.repeat(pa.scalar(-1, pa.int32()), count) if leaving.partitions is None else leaving.partitions,
             leaving.keys,
             leaving.values,
             pa.array(columns.timestamps),

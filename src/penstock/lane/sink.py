@@ -89,17 +89,20 @@ class SinkColumns(NamedTuple):
 
     sink: SinkNode
     shard: int
+    #: None: the producer's default
+    partitions: list[int] | None
     keys: pa.Array
     values: pa.Array | None
     columns: Columns
 
 
-def open_column_sink(sink: SinkNode, task: Any) -> OnColumns | None:
+def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]) -> OnColumns | None:
     """Bind a sink that knows its topic and partition to a task, for records by column."""
-    if sink.topic is None or sink.partitioner is not None or partition_key(sink) is not None:
+    if sink.topic is None or sink.partitioner is not None:
         return None
-    emit, key, value, internal = task.outputs.append, sink.key, sink.value, sink.internal
-    counted, classes = sink.topic in task.counted, kept_classes(sink.value)
+    topic, emit, key, value, internal = sink.topic, task.outputs.append, sink.key, sink.value, sink.internal
+    counted, classes = topic in task.counted, kept_classes(value)
+    inner_key = None if internal else inner_bytes(sink)
 
     def on_columns(columns: Columns, commits: Commits) -> None:
         keys, values = columns.keys.arrow_of(key), None
@@ -107,10 +110,21 @@ def open_column_sink(sink: SinkNode, task: Any) -> OnColumns | None:
         if not (countable and columns.values.is_sure_of(value, classes)):
             # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
             values = columns.values.arrow_of(value, read=internal)
-        leaving = SinkColumns(sink, task.shard, keys, values, columns)
+        places = None
+        if inner_key is not None:
+            count = partitions(topic)
+            places = [-1 if data is None else partition_for(inner_key(data), count) for data in keys.to_pylist()]
+        leaving = SinkColumns(sink, task.shard, places, keys, values, columns)
         commits.append(lambda: emit(leaving))
 
     return on_columns
+
+
+def inner_bytes(sink: SinkNode) -> Callable[[bytes], bytes] | None:
+    """Return what cuts the inner key out of a windowed key's bytes, or None for an ordinary serde."""
+    if isinstance(sink.key, WindowedSerde):
+        return lambda data: data[:-8]
+    return (lambda data: data[:-16]) if isinstance(sink.key, SessionWindowedSerde) else None
 
 
 def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: tuple[Origin, ...]) -> str:

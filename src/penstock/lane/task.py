@@ -85,7 +85,8 @@ class Task:
         self.barrier_calls: list[Callable[[], None]] = []
         self.calls = calls or self._no_calls
         self._punctuation = {kind: PunctuationQueue(kind) for kind in PunctuationType}
-        self._partitions = partitions
+        #: how many partitions a topic has
+        self.partitions_of = partitions
         self._node_of_code: dict[CodeType, str] = {}
         self._order = tuple(topology.nodes if nodes is None else nodes)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
@@ -494,7 +495,7 @@ class Task:
                 opened[name] = self._named(name, node.operator.open(context, forward))
             elif isinstance(node, SinkNode):
                 # as in Kafka, a sink's failure is judged at the node before it
-                opened[name] = self._with_name(open_sink(node, self, self._partitions, self._refuse), name)
+                opened[name] = self._with_name(open_sink(node, self, self.partitions_of, self._refuse), name)
             else:
                 self.entries[name] = forward
                 if node.schedule is not None:

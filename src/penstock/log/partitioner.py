@@ -5,6 +5,7 @@ Java producers and Kafka Streams place every key this way, so topics written by 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 
 _M = 0x5BD1E995
@@ -38,6 +39,7 @@ def murmur2(data: bytes) -> int:
     return h - 0x100000000 if h & 0x80000000 else h
 
 
+@lru_cache(maxsize=1 << 16)  # the same keys come again and again, and the hash takes longer than to find it
 def partition_for(key: bytes, partitions: int) -> int:
     """Return the partition, of so many, that a record with this key goes to.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext
-from penstock.operators.folds import none_init, zero
+from penstock.operators.folds import fold_values, none_init, open_column_fold, zero
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
 from penstock.serde.columns import OnColumns
@@ -57,17 +57,9 @@ class StreamAggregate(Operator):
 
     def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
         """Return the same for many records: a key's row is read and written once."""
-        aggregator = self.aggregator
-
-        def fold(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
-            old = aggregator(key, values[0], old)
-            for value in values[1:]:
-                if old.__class__ not in kept:
-                    old = settle(old)
-                old = aggregator(key, value, old)
-            return old
-
-        return open_column_fold(context.store(self.store), forward, self.send_old, self.initializer, fold)
+        return _open_columns(
+            context, self.store, forward, self.send_old, self.initializer, fold_values(self.aggregator)
+        )
 
     def touches(self) -> tuple[str, ...]:
         """The store."""
@@ -106,7 +98,7 @@ class StreamCount(Operator):
 
     def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
         """Return the same for many records: a key's row is read and written once."""
-        return open_column_fold(context.store(self.store), forward, self.send_old, zero, None)
+        return _open_columns(context, self.store, forward, self.send_old, zero, None)
 
     def touches(self) -> tuple[str, ...]:
         """The store."""
@@ -152,7 +144,7 @@ class StreamReduce(Operator):
                 old = reducer(old, value)
             return old
 
-        return open_column_fold(context.store(self.store), forward, self.send_old, none_init, fold)
+        return _open_columns(context, self.store, forward, self.send_old, none_init, fold)
 
     def touches(self) -> tuple[str, ...]:
         """The store."""
@@ -164,14 +156,18 @@ class StreamReduce(Operator):
         return (self.reducer,)
 
 
-def open_column_fold(
-    store: Any, forward: OnColumns | None, send_old: bool, initializer: Callable[[], Any], fold: FoldValues | None
+def _open_columns(
+    context: OperatorContext,
+    name: str,
+    forward: OnColumns | None,
+    send_old: bool,
+    initializer: Callable[[], Any],
+    fold: FoldValues | None,
 ) -> OnColumns | None:
-    """Open a fold by column; its updates leave by column, too, where what comes behind takes them so."""
-    on_columns = store.make_column_fold(initializer, fold) if isinstance(store, RowStore) else None
-    if on_columns is not None and forward is not None and not send_old:
-        store.on_flush_columns(forward)
-    return on_columns
+    store = context.store(name)
+    if not isinstance(store, RowStore):
+        return None
+    return open_column_fold(store.make_column_fold(initializer, fold), store, forward, send_old)
 
 
 @dataclass(frozen=True, slots=True)

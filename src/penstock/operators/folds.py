@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.serde.columns import OnColumns
+from penstock.state.fold import FoldValues
+
 
 def zero() -> int:
     """Start a count.
@@ -37,6 +40,33 @@ def add_counts(key: Any, one: int, other: int) -> int:
     5
     """
     return one + other
+
+
+def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> FoldValues:
+    """Return the fold of many values of one key by an aggregator.
+
+    >>> fold_values(lambda key, value, total: total + value)("a", [1, 2, 3], 10, frozenset({int}), lambda value: value)
+    16
+    """
+
+    def fold(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
+        old = aggregator(key, values[0], old)
+        for value in values[1:]:
+            if old.__class__ not in kept:
+                old = settle(old)
+            old = aggregator(key, value, old)
+        return old
+
+    return fold
+
+
+def open_column_fold(
+    on_columns: OnColumns | None, store: Any, forward: OnColumns | None, send_old: bool
+) -> OnColumns | None:
+    """Return a fold by column; its updates leave by column, too, where what comes behind takes them so."""
+    if on_columns is not None and forward is not None and not send_old:
+        store.on_flush_columns(forward)
+    return on_columns
 
 
 @dataclass(frozen=True, slots=True)

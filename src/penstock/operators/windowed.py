@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 
 from penstock.operators.base import Emit, Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Closing, EmitStrategy
-from penstock.operators.folds import count_one, zero
+from penstock.operators.folds import count_one, fold_values, open_column_fold, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
+from penstock.serde.columns import OnColumns
+from penstock.state.window_fold import Tumbling
 from penstock.watermark import LatePolicy
 from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows, Windows
 
@@ -84,6 +86,35 @@ class WindowAggregate(Operator):
                 emit(Windowed(key, start, start + size), new, old, latest, headers)
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records, of tumbling windows: a window's row is read and written once."""
+        windows, store = self.windows, context.store(self.store)
+        plain = self._emits_updates and LatePolicy.drop not in context.late_policies
+        if not plain or type(windows) is not TimeWindows or windows.advance != windows.size:
+            return None
+        counting = self.initializer is zero and self.aggregator is count_one
+        drop = context.drop
+
+        def drop_late(count: int) -> None:
+            for _ in range(count):
+                drop("late_window")
+
+        return open_column_fold(
+            store.make_column_fold(
+                Tumbling(windows.size, windows.grace),
+                self.initializer,
+                None if counting else fold_values(self.aggregator),
+                None if LatePolicy.dead_letter in context.late_policies else drop_late,
+            ),
+            store,
+            forward,
+            self.send_old,
+        )
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
 
     def _open_hopping(self, context: OperatorContext, forward: Forward) -> Forward:
         """Several windows a record, or one without an end; results on close; sources that grant no grace."""

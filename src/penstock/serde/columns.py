@@ -205,23 +205,31 @@ OnColumns: TypeAlias = Callable[[Columns, Commits], None]
 
 
 class Groups:
-    """Records by key: which there are of each, in order.
+    """Records by key, and by part of it if there are such: which there are of each, in order.
 
-    >>> from penstock.serde import Serdes
     >>> groups = Groups(pa.array([b"b", b"a", b"b"]))
     >>> groups.keys, groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist(), groups.last.tolist()
     ([b'b', b'a'], [0, 2, 1], [0, 2], [2, 3], [2, 1])
+    >>> groups = Groups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]), 2)
+    >>> groups.keys, groups.parts, groups.order.tolist()
+    ([b'b', b'b', b'a'], [0, 1, 0], [2, 0, 1])
     """
 
-    __slots__ = ("ends", "keys", "last", "order", "starts")
+    __slots__ = ("ends", "keys", "last", "order", "parts", "starts")
 
-    def __init__(self, data: pa.Array) -> None:
+    def __init__(self, data: pa.Array, part: Any = None, parts: int = 1) -> None:
         if data.null_count:
             raise Irregular
         encoded = data.dictionary_encode()
         codes = encoded.indices.to_numpy()
-        #: key of each group, in order of their first records
+        #: key of each group, and part
         self.keys: list[bytes] = encoded.dictionary.to_pylist()
+        self.parts: list[int] = []
+        if part is not None:
+            found, codes = np.unique(codes.astype(np.int64) * parts + part, return_inverse=True)
+            keys = self.keys
+            self.keys = [keys[code] for code in (found // parts).tolist()]
+            self.parts = (found % parts).tolist()
         #: places of the records, group by group
         self.order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=len(self.keys))

@@ -19,6 +19,7 @@ import msgspec
 from penstock.serde import primitives
 from penstock.serde.base import Serde
 from penstock.serde.typed_json import json_of
+from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 
 _CANONICAL = (primitives.string, primitives.bytes_, primitives.int32, primitives.int64, primitives.boolean)
 _STABLE = (*_CANONICAL, primitives.float32, primitives.float64, primitives.uuid, primitives.json)
@@ -51,6 +52,8 @@ def is_stable(serde: Serde[Any]) -> bool:
     >>> is_stable(Serdes.json), is_stable(Serdes.pickle)
     (True, False)
     """
+    if isinstance(serde, WindowedSerde | SessionWindowedSerde):
+        return is_stable(serde.inner)
     return serde in _STABLE or bool(kept_classes(serde))
 
 

@@ -6,23 +6,41 @@ makes of it: results are those of reading and writing the row for each record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from penstock.record import Origin
 from penstock.serde import Serde
-from penstock.serde.columns import Columns, Commits, Groups, Irregular, OnColumns
+from penstock.serde.columns import Column, Columns, Commits, Groups, Irregular, OnColumns, spots_of
 from penstock.serde.traits import kept_classes
 from penstock.state.base import StoreContext
-from penstock.state.write_back import WriteBack
+from penstock.state.write_back import Entry, WriteBack, writer_of
 
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
 #: whose class is not ``kept`` has to be settled
 FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable[[Any], Any]], Any]
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
+
+
+def settler(serde: Serde[Any]) -> Callable[[Any], Any]:
+    """Return what makes of a value what would be read after it was written."""
+
+    def settle(value: Any) -> Any:
+        if value is None:
+            raise Irregular
+        return serde.deserialize(serde.serialize(value))
+
+    return settle
+
+
+def kept_between(serde: Serde[Any], columns: Columns) -> frozenset[type]:
+    """Return the classes of values that need not be settled; of records that others have, too, nothing that can be changed."""
+    classes = kept_classes(serde)
+    return classes & _FIXED if columns.shared else classes
 
 
 def open_fold(
@@ -36,13 +54,7 @@ def open_fold(
     """Return what folds records by column into the rows of a store; ``fold`` None: what counts them."""
     key_serde, value_serde = serdes
     decode_key, encode, decode = key_serde.deserialize, value_serde.serialize, value_serde.deserialize
-    classes = kept_classes(value_serde)
-    dirty, lookup_many = rows.dirty, rows.lookup_many
-
-    def settle(value: Any) -> Any:
-        if value is None:
-            raise Irregular
-        return decode(encode(value))
+    dirty, lookup_many, settle = rows.dirty, rows.lookup_many, settler(value_serde)
 
     def on_columns(columns: Columns, commits: Commits) -> None:
         if columns.counts is None and columns.values.has_nulls:
@@ -53,7 +65,7 @@ def open_fold(
             items = columns.values.items
             values = items if len(groups.keys) == len(items) else [items[i] for i in groups.order.tolist()]
         times = np.maximum.reduceat(columns.timestamps[groups.order], groups.starts).tolist()
-        kept = classes & _FIXED if columns.shared else classes
+        kept = kept_between(value_serde, columns)
         written: list[tuple[int, bytes, bytes, int]] = []
         edges = groups.starts.tolist(), groups.ends.tolist()
         counts = groups.counts(columns.counts) if fold is None else repeat(0)
@@ -80,3 +92,39 @@ def open_fold(
         commits.append(commit)
 
     return on_columns
+
+
+def forward_entries(forward: OnColumns, keys: Column, serde: Serde[Any], entries: list[Entry]) -> bool:
+    """Forward the new values of changed rows at a time; False, and nothing has happened, if they must go one by one."""
+    values = [entry[0] for entry in entries]
+    if any(value is None for value in values):
+        return False
+    headers = [entry[2] for entry in entries]
+    columns = Columns(
+        keys,
+        Column(data=values, serde=serde, made=True),
+        np.array([entry[1] for entry in entries], dtype=np.int64),
+        headers if any(headers) else None,
+        spots_of(_Writers(entries)),
+    )
+    commits: Commits = []
+    try:
+        forward(columns, commits)
+    except Exception:  # whatever it is: one by one it is told of with its node and record
+        return False
+    for commit in commits:
+        commit()
+    return True
+
+
+class _Writers(Sequence[Origin]):
+    """The writers of rows; an origin is made when it is asked for."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, at: Any) -> Any:
+        return writer_of(self._entries[at][3])

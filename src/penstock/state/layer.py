@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from penstock.record import Headers, Origin
+from penstock.record import Headers
 
-#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write)
-Entry: TypeAlias = tuple[bytes | None, int, Headers, Origin, int]
+#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write); as in ``write_back``
+Entry: TypeAlias = tuple[bytes | None, int, Headers, Any, int]
 #: the rows of one key in one layer: sorted positions, and the entry of each
 KeyRows: TypeAlias = tuple[list[Any], dict[Any, Entry]]
 #: (key bytes, position, value bytes, timestamp)

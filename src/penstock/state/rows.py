@@ -11,13 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from penstock.record import Headers, Origin
+from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, OnColumns, spots_of
+from penstock.serde.columns import Column, OnColumns
 from penstock.state.base import OnFlush, Sealed, ShardState, StoreContext
-from penstock.state.fold import FoldValues, open_fold
+from penstock.state.fold import FoldValues, forward_entries, open_fold
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
@@ -282,26 +280,10 @@ class RowStore(KeyValueVerbs):
     def _forward_columns(self, changed: Sequence[tuple[bytes, Entry]]) -> bool:
         """Forward all rows at a time; False, and nothing has happened, if they must go one by one."""
         assert self._on_columns is not None
-        entries = [entry for _, entry in changed]
-        values = [entry[0] for entry in entries]
-        if any(value is None for value in values):
-            return False
-        headers = [entry[2] for entry in entries]
-        columns = Columns(
-            Column(data=[key for key, _ in changed], serde=self._key, made=True),
-            Column(data=values, serde=self._value, made=True),
-            np.array([entry[1] for entry in entries], dtype=np.int64),
-            headers if any(headers) else None,
-            spots_of(_Writers(entries)),
-        )
-        commits: Commits = []
-        try:
-            self._on_columns(columns, commits)
-        except Exception:  # whatever it is: one by one it is told of with its node and record
+        keys = Column(data=[key for key, _ in changed], serde=self._key, made=True)
+        if not forward_entries(self._on_columns, keys, self._value, [entry for _, entry in changed]):
             self._on_columns = None
             return False
-        for commit in commits:
-            commit()
         self._flushed.update(changed)
         return True
 
@@ -366,16 +348,3 @@ class RowStore(KeyValueVerbs):
             return rows
         horizon = self._expiry.horizon()
         return (row for row in rows if row[2] > horizon)
-
-
-class _Writers(Sequence[Origin]):
-    """The writers of rows; an origin is made when it is asked for."""
-
-    def __init__(self, entries: list[Entry]) -> None:
-        self._entries = entries
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __getitem__(self, at: Any) -> Any:
-        return writer_of(self._entries[at][3])

@@ -97,15 +97,25 @@ class Segmented:
                 self._reach(self._time.now)
         return time >= self.oldest
 
+    def observe_all(self, times: Mapping[int, int]) -> None:
+        """Let the store's time reach these, by partition: what the clock that it follows allows of them."""
+        for index, time in times.items():
+            if time > self.times.get(index, -1):
+                self._time.see(index, time)
+                self._met.discard(index)
+        self._reach(self._time.now)
+
     def _reach(self, time: int) -> None:
         self.observed = time
+        #: puts are taken, rows are in the base, and reads see rows from here on
+        self.oldest, self.kept, self.bound = self.limits(time)
+
+    def limits(self, time: int) -> tuple[int, int, int]:
+        """Return from when on, at a time of the store, puts are taken, rows are in the base, and reads see rows."""
         end = time - self.retention
-        #: puts are taken from here on
-        self.oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
-        #: rows are in the base from here on
-        self.kept = max(0, (time - self._kept_for) // self.interval * self.interval) if self._reads_on else self.oldest
-        #: reads see rows from here on
-        self.bound = min(self.kept, end + self._slack) if self._reads_on else end + self._slack
+        oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
+        kept = max(0, (time - self._kept_for) // self.interval * self.interval) if self._reads_on else oldest
+        return oldest, kept, min(kept, end + self._slack) if self._reads_on else end + self._slack
 
     def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:
         """Wait for source partitions that have written nothing here: what expires goes by the slowest, as clocks do.

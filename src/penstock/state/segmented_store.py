@@ -10,12 +10,15 @@ from typing import Any, NoReturn
 from penstock.errors import SerializationError, StoreError
 from penstock.record import Windowed
 from penstock.serde import Serde
+from penstock.serde.columns import Column, OnColumns
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
+from penstock.state.fold import forward_entries
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
 from penstock.state.partition_times import PartitionTimes, time_of_all
 from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
+from penstock.state.write_back import writer_of
 
 
 class SegmentedStore(Store):
@@ -37,6 +40,7 @@ class SegmentedStore(Store):
         self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
         self._followed: list[PartitionTimes] = []  # clocks of the nodes that write here
+        self._on_columns: OnColumns | None = None
         rows.limit = getattr(context, "watermark", None)
 
     # ---- reading
@@ -135,11 +139,32 @@ class SegmentedStore(Store):
         changed.sort(key=lambda row: row[0])
         current = self._context.origin
         try:
-            for _, key, position, entry in changed:
-                self._forward(key, position, entry, stored=(key, position) not in refused)
+            if refused or self._on_columns is None or not changed or not self._forward_columns(changed):
+                for _, key, position, entry in changed:
+                    self._forward(key, position, entry, stored=(key, position) not in refused)
         finally:
             self._context.origin = current
         return bool(changed)
+
+    def on_flush_columns(self, listener: OnColumns) -> None:
+        """Register what takes many updates at a time, by their new values; only where nobody asks for old ones."""
+        self._on_columns = listener
+
+    def _flushed_keys(self, changed: Sequence[tuple[bytes, Any]]) -> Column | None:
+        """Return the windowed keys of rows; None where they are not known by column."""
+        return None
+
+    def _forward_columns(self, changed: Sequence[tuple[int, bytes, Any, Entry]]) -> bool:
+        """Forward all rows at a time; False, and nothing has happened, if they must go one by one."""
+        assert self._on_columns is not None
+        rows = [(key, position) for _, key, position, _ in changed]
+        keys = self._flushed_keys(rows)
+        entries = [entry for *_, entry in changed]
+        if keys is None or not forward_entries(self._on_columns, keys, self._value, entries):
+            self._on_columns = None
+            return False
+        self._flushed.update(zip(rows, entries, strict=True))
+        return True
 
     def _forward(self, key: bytes, position: Any, entry: Entry, *, stored: bool) -> None:
         """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
@@ -149,7 +174,7 @@ class SegmentedStore(Store):
         if value is None and old is None:
             return
         self._flushed[key, position] = entry
-        self._context.origin = origin
+        self._context.origin = writer_of(origin)
         decode = self._value.deserialize
         self._listener(
             self._windowed(key, position),

@@ -7,21 +7,25 @@ in-memory or time-ordered one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from penstock.errors import StoreError
 from penstock.record import Headers, ValueAndTimestamp, Windowed
 from penstock.serde import Serde
+from penstock.serde.columns import Column, OnColumns
+from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
+from penstock.state.fold import FoldValues
 from penstock.state.key_value import Rows
-from penstock.state.keys import MAX_SEQUENCE, MAX_TIME
+from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
 from penstock.state.positions import DUPLICATES, WINDOW
 from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
+from penstock.state.window_fold import Tumbling, open_window_fold
 
 
 class WindowStore(SegmentedStore):
@@ -157,6 +161,25 @@ class WindowStore(SegmentedStore):
             return put(raw_key, (start, sequence), (raw, origin.timestamp, headers, origin, 0))
 
         return add
+
+    def make_column_fold(
+        self,
+        windows: Tumbling,
+        initializer: Callable[[], Any],
+        fold: FoldValues | None,
+        drop_late: Callable[[int], None] | None,
+    ) -> OnColumns | None:
+        """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer."""
+        if not self.cached or self.spec.retain_duplicates or len(self._followed) != 1:
+            return None
+        serdes, (clock,) = (self._key, self._value), self._followed
+        return open_window_fold(self._rows, serdes, self._next_number, clock, windows, initializer, fold, drop_late)
+
+    def _flushed_keys(self, changed: Sequence[tuple[bytes, Any]]) -> Column | None:
+        if self.spec.retain_duplicates or not self._size:
+            return None
+        data: list[bytes | None] = [key + pack_time(start) for key, start in changed]
+        return Column(data=data, serde=WindowedSerde(self._key, self._size), made=True)
 
     def _log_only(self, raw_key: bytes, start: int, raw: bytes | None, headers: Headers) -> None:
         """Log the put with the present sequence number, as Kafka does, though the store has nothing to keep."""
