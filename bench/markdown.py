@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bench.columns import COLUMNS, number, spread
 from bench.registry import WORKLOADS
-from bench.runs import HEADLINES, middles, ratios, runs_of
+from bench.runs import HEADLINES, middles, ratios, runs_of, said
 
 BEGIN, END = "<!-- tables: written by penstock bench --markdown -->", "<!-- end of the tables -->"
 
@@ -49,7 +48,7 @@ def _workload(data: dict[str, Any], name: str, size: dict[str, int]) -> Iterator
     if not runs:
         return
     columns, found = COLUMNS[workload.kind], middles(runs)
-    headline, _ = HEADLINES[workload.kind]
+    headline = HEADLINES[workload.kind][0]
     yield f"| system | {' | '.join(columns)} |"
     yield f"| --- | {' | '.join('---:' for _ in columns)} |"
     labels = {run.row: run.title for run in runs}
@@ -59,9 +58,7 @@ def _workload(data: dict[str, Any], name: str, size: dict[str, int]) -> Iterator
         ]
         yield f"| {labels[row]} | {' | '.join(cells)} |"
     yield ""
-    said = [
-        f"{pair} **{number(ratio)}**" for pair, ratio in ratios(found, workload.kind).items() if not math.isnan(ratio)
-    ]
-    if said:
-        yield f"By {headline.replace('_', ' ')}: {', '.join(said)}."
+    sentences = {pair: said(ratio, workload.kind) for pair, ratio in ratios(found, workload.kind).items()}
+    if any(sentences.values()):
+        yield "; ".join(f"**{pair}**: {sentence}" for pair, sentence in sentences.items() if sentence) + "."
         yield ""

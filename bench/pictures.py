@@ -73,7 +73,8 @@ def _ratios(data: dict[str, Any]) -> Iterator[Bar]:
         kind = WORKLOADS[name].kind
         if kind is not Kind.RATE:
             continue
-        for pair, ratio in ratios(middles(runs_of(data, name)), kind).items():
+        for pair, found in ratios(middles(runs_of(data, name)), kind).items():
+            ratio = found["steady"]
             if pair in ("penstock/java", "penstock-alo/java-alo") and not math.isnan(ratio):
                 words = "at least once" if "alo" in pair else "exactly once"
                 yield Bar(name, Middle(ratio, ratio, ratio), words, "alo" not in pair)

@@ -11,7 +11,7 @@ from bench.columns import COLUMNS, number, spread
 from bench.command import Outcome, machine
 from bench.peers.system import SYSTEMS
 from bench.registry import WORKLOADS
-from bench.runs import HEADLINES, Run, middles, ratios
+from bench.runs import HEADLINES, Run, middles, ratios, said
 
 
 def show_list(console: Console) -> None:
@@ -44,8 +44,9 @@ def _show_runs(outcome: Outcome, name: str, console: Console) -> None:
     if not runs:
         return
     columns, found = COLUMNS[workload.kind], middles(runs)
-    headline, _ = HEADLINES[workload.kind]
-    table = Table("system", box=None)
+    headline = HEADLINES[workload.kind][0]
+    table = Table(box=None)
+    table.add_column("system", no_wrap=True)
     for column in columns:
         table.add_column(column, justify="right")
     labels = {run.row: run.title for run in runs}
@@ -56,7 +57,7 @@ def _show_runs(outcome: Outcome, name: str, console: Console) -> None:
         table.add_row(labels[row], *cells)
     console.print(table)
     for pair, ratio in ratios(found, workload.kind).items():
-        console.print(f"{pair}: {number(ratio)} by {headline.replace('_', ' ')}")
+        console.print(f"{pair}: {said(ratio, workload.kind) or '-'}")
     if outcome.plan.profile:
         show_profile(runs, console)
 

@@ -23,7 +23,10 @@ LONGEST_SECONDS = 300
 
 def measure(stage: Stage, later: Written, system: System, application_id: str, number: int) -> list[Run]:
     """Kill a system and see it come back."""
-    with live(stage, later, system, application_id, number) as (written, task, load, arrivals), stage.running(system, task) as process:
+    with (
+        live(stage, later, system, application_id, number) as (written, task, load, arrivals),
+        stage.running(system, task) as process,
+    ):
         until_running(process)
         with in_background(load.run):
             _until(process, load, int(WARM_UP * written.records))

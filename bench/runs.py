@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 
 from bench.workloads.base import Kind
 
-#: the figure by which systems are compared, and whether more of it is better
-HEADLINES: dict[Kind, tuple[str, bool]] = {
-    Kind.RATE: ("steady", True),
-    Kind.LATENCY: ("p50_ms", False),
-    Kind.RESTORE: ("restored_per_second", True),
-    Kind.RESTART: ("seconds_to_result", False),
-    Kind.GROWTH: ("cpu_us_per_record", False),
+#: the figures by which systems are compared; of the first the spread is shown
+HEADLINES: dict[Kind, tuple[str, ...]] = {
+    Kind.RATE: ("steady",),
+    Kind.LATENCY: ("p50_ms", "p99_ms"),
+    Kind.RESTORE: ("restored_per_second",),
+    Kind.RESTART: ("seconds_to_result", "seconds_to_caught_up"),
+    Kind.GROWTH: ("cpu_us_per_record",),
 }
+#: kinds of which more is better
+MORE_IS_BETTER = (Kind.RATE, Kind.RESTORE)
 
 
 @dataclass(slots=True)
@@ -89,22 +91,32 @@ def middles(runs: Sequence[Run]) -> dict[str, dict[str, Middle]]:
 
 #: whom each form of Penstock is compared with
 COMPARED = {
-    "penstock": ("java", "java-2s", "java-default", "quixstreams", "spark-streaming", "spark-tws"),
+    "penstock": ("java", "java-2s", "java-default", "quixstreams", "quixstreams-2", "spark-streaming", "spark-tws"),
     "penstock-alo": ("java-alo",),
 }
 
 
-def ratios(found: Mapping[str, Mapping[str, Middle]], kind: Kind) -> dict[str, float]:
-    """Return how many times as good Penstock is as the others, by the medians: exactly once against exactly once.
+def ratios(found: Mapping[str, Mapping[str, Middle]], kind: Kind) -> dict[str, dict[str, float]]:
+    """Return the figures of Penstock by those of the others, from the medians: exactly once by exactly once.
 
     >>> ratios({"java": {"steady": middle([10])}, "penstock": {"steady": middle([30])}}, Kind.RATE)
-    {'penstock/java': 3.0}
+    {'penstock/java': {'steady': 3.0}}
     """
-    figure, more_is_better = HEADLINES[kind]
-    compared: dict[str, float] = {}
-    for ours, others in COMPARED.items():
-        for other in others:
-            if ours in found and other in found:
-                mine, theirs = found[ours][figure].median, found[other][figure].median
-                compared[f"{ours}/{other}"] = mine / theirs if more_is_better else theirs / mine
-    return compared
+    return {
+        f"{ours}/{other}": {
+            figure: found[ours][figure].median / found[other][figure].median for figure in HEADLINES[kind]
+        }
+        for ours, others in COMPARED.items()
+        for other in others
+        if ours in found and other in found
+    }
+
+
+def said(found: Mapping[str, float], kind: Kind) -> str:
+    """Write ratios as a sentence.
+
+    >>> said({"p50_ms": 1.5, "p99_ms": math.nan}, Kind.LATENCY)
+    'p50 ms 1.50 (less is better)'
+    """
+    known = ", ".join(f"{name.replace('_', ' ')} {ratio:.2f}" for name, ratio in found.items() if not math.isnan(ratio))
+    return known if kind in MORE_IS_BETTER or not known else f"{known} (less is better)"

@@ -19,6 +19,7 @@ from typing import Any
 
 from penstock.app import App, State
 from penstock.engine.recovery import RestoreProgress
+from penstock.engine.spark import make_session
 
 TOLD = ("epochs", "retries", "records_in", "spent_us")
 
@@ -28,7 +29,6 @@ def announce(now: State, before: State) -> None:
 
 
 def announce_restore(progress: RestoreProgress) -> None:
-    print("RESTORING", flush=True)
     if progress.done:
         print("RESTORED", progress.restored, flush=True)
 
@@ -57,12 +57,15 @@ def main(arguments: list[str]) -> None:
     options = {name.removeprefix("job."): settings.pop(name) for name in list(settings) if name.startswith("job.")}
     profile = options.pop("profile", None)
     module = importlib.import_module(f"bench.workloads.{job}")
+    session = make_session(settings.pop("master", f"local[{lanes}]"), f"penstock {application_id}")
+    print("RESTORING", flush=True)  # from here on it asks Kafka, and restores what there is
     app = App(
         module.build(sources.split(","), target, **options),
+        spark=session,
         application_id=application_id,
         bootstrap_servers=bootstrap,
         processing_guarantee=guarantee,
-        **{"lanes": int(lanes), "master": f"local[{lanes}]", "state_dir": state_dir, **settings},
+        **{"lanes": int(lanes), "state_dir": state_dir, **settings},
     )
     app.on_state_change(announce)
     app.on_restore(announce_restore)
@@ -73,6 +76,7 @@ def main(arguments: list[str]) -> None:
     app.run()
     over.set()
     tell_metrics(app)
+    session.stop()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ INT64 = "unhex(lpad(hex({}), 16, '0'))"
 
 def session(threads: str) -> Any:
     """Start Spark as its documentation says, with as many partitions of state as threads."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     settings = {

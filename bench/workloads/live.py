@@ -11,7 +11,7 @@ from bench.workloads.base import Compare, Kind, Size, Workload
 from penstock.log.base import Row
 
 #: of a measurement of latency, warm-up included
-SECONDS = 50
+SECONDS = 75
 RATES = {"1k": 1_000, "5k": 5_000, "20k": 20_000}
 
 

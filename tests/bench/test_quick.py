@@ -41,7 +41,7 @@ def test_tables_are_written_into_the_page_between_the_marks(data, tmp_path):
     assert text.endswith(f"{END}\nrest\n")
     assert "old" not in text
     assert text.count("### count-sum") == 1
-    assert "penstock/java **3.00**" in text
+    assert "**penstock/java**: steady 3.00." in text
     assert "| Java | 1,000 |" in text
     assert "quixstreams: skipped, pip could not install it" in text
 

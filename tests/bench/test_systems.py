@@ -11,7 +11,7 @@ from bench.peers.process import Process, SystemFailed
 from bench.peers.system import SYSTEMS
 from bench.registry import WORKLOADS
 from bench.results import ResultsDiffer
-from bench.runs import Run, middles, ratios
+from bench.runs import Run, middles, ratios, said
 from bench.stage import Stage, progress_bar
 from bench.watch import part_done
 from bench.workloads.base import Kind, Size
@@ -122,13 +122,16 @@ def test_penstock_is_compared_with_its_like_by_the_median():
         return Run("count-sum", system, system, 0, {"steady": rate})
 
     rounds = [run("java", 10), run("penstock", 30), run("penstock", 20), run("penstock", 10), run("java-alo", 5)]
-    assert ratios(middles(rounds), Kind.RATE) == {"penstock/java": 2}
+    assert ratios(middles(rounds), Kind.RATE) == {"penstock/java": {"steady": 2}}
     assert ratios(middles(rounds[:1]), Kind.RATE) == {}
 
 
 def test_less_is_better_where_time_is_measured():
-    rounds = [Run("latency-5k", name, name, 0, {"p50_ms": ms}) for name, ms in (("java", 100), ("penstock", 200))]
-    assert ratios(middles(rounds), Kind.LATENCY) == {"penstock/java": 0.5}
+    times = (("java", 100), ("penstock", 200))
+    rounds = [Run("latency-5k", name, name, 0, {"p50_ms": ms, "p99_ms": 2 * ms}) for name, ms in times]
+    found = ratios(middles(rounds), Kind.LATENCY)
+    assert found == {"penstock/java": {"p50_ms": 2, "p99_ms": 2}}
+    assert said(found["penstock/java"], Kind.LATENCY) == "p50 ms 2.00, p99 ms 2.00 (less is better)"
 
 
 @pytest.mark.parametrize("plan", [Plan(workloads=["flink"]), Plan(systems=["flink"])])
