@@ -28,11 +28,13 @@ def packed(batches: Iterable[pa.RecordBatch], parcels: Iterable[bytes] = ()) -> 
     (1, [b'all is well', b'all is well'])
     """
     gathered: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
         gathered.append(batch)
-        if sum(one.nbytes for one in gathered) >= PARCEL_BYTES:
+        size += batch.nbytes
+        if size >= PARCEL_BYTES:
             yield _row(parcel_of(gathered))
-            gathered = []
+            gathered, size = [], 0
     if gathered:
         yield _row(parcel_of(gathered))
     for parcel in parcels:

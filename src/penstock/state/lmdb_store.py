@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from heapq import merge
 from itertools import islice, repeat
 from operator import itemgetter
@@ -233,7 +233,7 @@ class LmdbState:
 
         One whose folder was deleted meanwhile, and perhaps made anew by another process, is closed: its rows are nobody's.
         """
-        found = _open.get(os.path.realpath(path))
+        found = _open.get(_real_path(path))
         if found is not None and found._inode != _inode(found.path):
             found.close()
             found = None
@@ -425,6 +425,10 @@ class LmdbState:
             except lmdb.MapResizedError:  # another process has grown it
                 self.release()
                 self._environment.set_mapsize(0)
+
+
+#: asked for each shard of an epoch, and always answered alike
+_real_path = cache(os.path.realpath)
 
 
 def _inode(path: str) -> int | None:
