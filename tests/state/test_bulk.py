@@ -21,7 +21,11 @@ SPECS = {
     "shared": Stores.shared("s", **RAW),
     "expiring": Stores.key_value("s", ttl=50, **RAW),
     "windows": Stores.window("s", 60_000, 1000, **RAW),
+    "timestamped windows": Stores.window("s", 60_000, 1000, **RAW).with_(timestamped=True, segment_interval=1 << 39),
+    "duplicates": Stores.window("s", 60_000, 1000, retain_duplicates=True, **RAW),
+    "sessions": Stores.session("s", 60_000, **RAW),
 }
+BY_TIME = {"windows": 12, "timestamped windows": 12, "duplicates": 12, "sessions": 16}
 keys = st.one_of(
     st.binary(max_size=2),
     st.sampled_from([b"", b"\0", b"\0a", b"\1", b"x" * 510, b"x" * 511, b"x" * 700, b"x" * 700 + b"y"]),
@@ -42,8 +46,9 @@ def columns(rows):
 @given(rows=changes, cuts=st.lists(st.integers(0, 40), max_size=3), writes=st.sets(st.integers(0, 4)))
 def test_a_changelog_restored_in_pieces_gives_what_it_gives_row_by_row(make_state, kind, rows, cuts, writes):
     spec = SPECS[kind]
-    if kind == "windows":  # its changelog keys end with a time and a number
-        rows = [(key + (time + 60_000).to_bytes(8, "big") + bytes(4), value, time) for key, value, time in rows]
+    if kind in BY_TIME:  # changelog keys end with a time and a number, or with another time
+        more = BY_TIME[kind] - 8
+        rows = [(key + time.to_bytes(8, "big") + bytes(more), value, time) for key, value, time in rows]
     one, other = make_state(), make_state()
     for row in rows:
         restore(spec, one, [row])
@@ -129,6 +134,6 @@ def test_rows_are_written_when_there_are_many_of_them_or_they_are_large(monkeypa
     large = Incoming(SPECS["plain"])
     large.add([b"a"], [bytes(1000)], [0])
     assert large.is_full()
-    single = Incoming(SPECS["windows"])
+    single = Incoming(SPECS["duplicates"])
     single.add([bytes(12), bytes(12)], [b"1", b"2"], [0, 0])
     assert single.is_full()

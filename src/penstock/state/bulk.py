@@ -93,6 +93,43 @@ class Gathered:
         return SortedRows(keys.filter(plain), values.filter(plain)), list(others)
 
 
+class Segmenting:
+    """Changelog rows of a store that keeps them by segments of time, each segment gathered by itself.
+
+    ``behind``: the time that says the segment is the first 8 of so many bytes at the end of a key.
+
+    >>> rows = Segmenting(interval=10, behind=12, stamped=False)
+    >>> keys = [b"a" + time.to_bytes(8, "big") + bytes(4) for time in (5, 25, 6)]
+    >>> rows.add(keys, [b"1", b"2", b"3"], [0, 0, 0])
+    >>> {number: [value for _, value in found.newest()[0]] for number, found in rows.segments.items()}
+    {0: [b'1', b'3'], 2: [b'2']}
+    """
+
+    def __init__(self, *, interval: int, behind: int, stamped: bool) -> None:
+        self._interval = interval
+        self._behind = behind
+        self._stamped = stamped
+        #: by the number of the segment
+        self.segments: dict[int, Gathered] = {}
+
+    def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
+        """Take in rows, newer than those before."""
+        numbers = self._numbers(keys)
+        order = np.argsort(numbers, kind="stable")
+        for mine in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if keys else ():
+            number = int(numbers[mine[0]])
+            if number not in self.segments:
+                self.segments[number] = Gathered(stamped=self._stamped)
+            chosen = ([column[place] for place in mine.tolist()] for column in (keys, values, times))
+            self.segments[number].add(*chosen)
+
+    def _numbers(self, keys: list[bytes]) -> Any:
+        packed = b"".join([key[-self._behind :][:8] for key in keys])
+        if len(packed) != 8 * len(keys) or min(map(len, keys), default=self._behind) < self._behind:
+            raise ValueError("a row of the changelog has a key that is too short to hold a time")
+        return np.frombuffer(packed, ">i8").astype(np.int64) // self._interval
+
+
 def _stamps(times: list[int]) -> pa.Array:
     """Return timestamps as base rows have them: 8 bytes, big-endian."""
     packed = pa.py_buffer(np.array(times, ">i8").tobytes())

@@ -233,7 +233,7 @@ class LmdbState:
 
         One whose folder was deleted meanwhile, and perhaps made anew by another process, is closed: its rows are nobody's.
         """
-        found = _open.get(_real_path(path))
+        found = _open.get(_real_path(os.fspath(path)))
         if found is not None and found._inode != _inode(found.path):
             found.close()
             found = None

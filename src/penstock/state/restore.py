@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from penstock.state.base import ShardState
-from penstock.state.bulk import Gathered
+from penstock.state.bulk import Gathered, Segmenting
 from penstock.state.open import Standalone, open_store
+from penstock.state.positions import SESSION, WINDOW
+from penstock.state.segments import OBSERVED, segment_interval
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.ttl import StoreTime, index_key, index_name
 from penstock.state.write_back import pack_stamp
@@ -21,6 +23,9 @@ REPLAYED = frozenset({StoreKind.VERSIONED, StoreKind.LRU})
 #: stores with one base row for each key of the changelog
 PLAIN = frozenset({StoreKind.KEY_VALUE, StoreKind.SHARED})
 
+
+#: stores whose rows lie in segments of time, and how many bytes their keys have from the time on
+BEHIND = {StoreKind.WINDOW: WINDOW.suffix_size, StoreKind.SESSION: SESSION.suffix_size}
 
 #: rows and bytes of a store that are gathered before they are written
 MOST_ROWS, MOST_BYTES = 500_000, 64 << 20
@@ -46,40 +51,56 @@ class Incoming:
 
     def __init__(self, spec: StoreSpec) -> None:
         self._spec = spec
-        self._single = spec.kind not in PLAIN or spec.ttl is not None
         self._clear()
 
     def _clear(self) -> None:
+        spec, self._held = self._spec, 0
         self._rows: list[tuple[bytes, bytes | None, int]] = []
-        self._columns = Gathered(stamped=self._spec.timestamped)
+        self._columns: Gathered | Segmenting | None = None
+        if spec.kind in PLAIN and spec.ttl is None:
+            self._columns = Gathered(stamped=spec.timestamped)
+        elif spec.kind in BEHIND and not spec.time_ordered and not spec.retain_duplicates:
+            interval, behind = segment_interval(spec), BEHIND[spec.kind]
+            self._columns = Segmenting(interval=interval, behind=behind, stamped=spec.timestamped)
 
     def __len__(self) -> int:
-        return len(self._rows) + self._columns.rows
+        return self._held
 
     def is_full(self) -> bool:
         """Whether it is time to write them."""
-        if self._single:
-            return len(self._rows) >= MOST_SINGLE_ROWS
-        return self._columns.rows >= MOST_ROWS or self._columns.size >= MOST_BYTES
+        if self._columns is None:
+            return self._held >= MOST_SINGLE_ROWS
+        return self._held >= MOST_ROWS or sum(gathered.size for gathered in self._maps().values()) >= MOST_BYTES
 
     def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
         """Take in rows that come after those before."""
-        if self._single:
+        self._held += len(keys)
+        if self._columns is None:
             self._rows += zip(keys, values, times, strict=True)
         else:
             self._columns.add(keys, values, times)
 
     def write_to(self, state: ShardState) -> None:
         """Bring the rows into the shard, atomically, and begin again without any."""
-        if self._single:
+        if self._columns is None:
             restore(self._spec, state, self._rows)
-        else:
-            plain, others = self._columns.newest()
-            base = state.map(self._spec.name)
+        elif self._held:
             with state.batch():
-                base.load(plain)
-                base.write(others)
+                if isinstance(self._columns, Segmenting):
+                    # without its number, the store finds its time again from the newest row
+                    state.map(self._spec.name).write([(OBSERVED, None)])
+                for name, gathered in self._maps().items():
+                    plain, others = gathered.newest()
+                    state.map(name).load(plain)
+                    state.map(name).write(others)
         self._clear()
+
+    def _maps(self) -> dict[str, Gathered]:
+        """Return the gathered rows of each map."""
+        name, columns = self._spec.name, self._columns
+        if isinstance(columns, Segmenting):
+            return {f"{name}/{number}": gathered for number, gathered in columns.segments.items()}
+        return {} if columns is None else {name: columns}
 
 
 def restore(spec: StoreSpec, state: ShardState, rows: Iterable[tuple[bytes, bytes | None, int]]) -> None:
