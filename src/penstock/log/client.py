@@ -43,6 +43,8 @@ PREFERENCES: dict[str, dict[str, Any]] = {
     "consumer": {
         "socket.nagle.disable": True,
         "queued.min.messages": 200_000,
+        # how long a client that holds so many does not ask for more: a second, unless told, for which a restore stood still
+        "fetch.queue.backoff.ms": 5,
     },
     "admin": {},
 }
