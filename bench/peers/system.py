@@ -13,7 +13,7 @@ from bench.workloads.base import Kind, Workload
 HERE = Path(__file__).parent
 QUIX = "quixstreams==3.28.0"
 #: ``transformWithState`` asks for it
-PROTOBUF = "protobuf==6.33.1"
+PROTOBUF = "protobuf==6.33.6"
 
 
 @dataclass(frozen=True, slots=True)
