@@ -32,6 +32,8 @@ from penstock.log.kafka import KafkaLog
 #: what ``--quick`` runs
 QUICK = ("stateless-100b", "count-sum", "word-count", "tumbling", "stream-table-join")
 QUICK_SYSTEMS = ("java", "penstock")
+#: several epochs even of few records: what one leaves behind, the next must find
+QUICK_SETTINGS = ("max_epoch_records=20000",)
 
 #: how a system is measured, by the kind of the workload
 KINDS: dict[Kind, Callable[[Stage, Written, System, str, int], list[Run]]] = {
@@ -114,7 +116,8 @@ def perform(plan: Plan, tell: Callable[[Outcome, str], None] = lambda outcome, w
     outcome = Outcome(plan)
     with progress_bar() as progress, Broker(heap_mb=1024) as broker:
         log = KafkaLog(broker.bootstrap_servers)
-        stage = Stage(broker, log, progress, plan.threads, plan.settings, plan.profile)
+        settings = [*(QUICK_SETTINGS if plan.quick else ()), *plan.settings]
+        stage = Stage(broker, log, progress, plan.threads, settings, plan.profile)
         try:
             for number, (workload, size) in enumerate(chosen):
                 outcome.sizes[workload.name] = size

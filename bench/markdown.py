@@ -28,7 +28,7 @@ def page(data: dict[str, Any]) -> Iterator[str]:
     machine, plan = data["machine"], data["plan"]
     yield (
         f"{machine['cores']} cores with the broker, {machine['system']}, Python {machine['python']}; {plan['threads']} threads or lanes, "
-        f"medians of {plan['rounds']} rounds (least to most)."
+        f"rounds: {plan['rounds']}, of which medians are shown (least to most)."
     )
     yield ""
     for name, size in data["workloads"].items():

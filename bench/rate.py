@@ -35,7 +35,7 @@ def measure(stage: Stage, written: Written, system: System, application_id: str,
     speed = (speed + machine_speed()) / 2
     outputs = stage.check(written, task.target)
     samples = watch.samples()
-    figures = _figures(samples, process) | {"machine_speed": speed, "outputs": outputs}
+    figures = _figures(samples, process) | {"machine_speed": speed, "outputs": outputs, "records": written.records}
     figures |= watch.costs()
     profile = profiled(process.told("METRICS"), int(WARM_UP * written.records))
     return [Run(written.workload.name, system.name, system.label, number, figures, watch.roles(), profile)]
