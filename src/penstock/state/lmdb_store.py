@@ -428,7 +428,7 @@ class LmdbState:
 
 
 #: asked for each shard of an epoch, and always answered alike
-_real_path = cache(os.path.realpath)
+_real_path: Callable[[Any], str] = cache(os.path.realpath)
 
 
 def _inode(path: str) -> int | None:
