@@ -145,9 +145,17 @@ def joined(b: StreamsBuilder) -> None:
     stream_of.left_join(table, lambda v, row: row is None).to("other")
 
 
+def joined_with_counts(b: StreamsBuilder) -> None:
+    """A table of counts that is read while it is written."""
+    source = stream(b).filter(lambda k, v: v is not None)
+    counts = source.group_by(lambda k, v: str(v["n"])).count(store="s")
+    rekeyed = source.select_key(lambda k, v: str(v["n"]))
+    rekeyed.join(counts, lambda v, count: [v["n"], count]).to("out")
+
+
 SHAPES: list[Callable[[StreamsBuilder], None]] = [
     count, sum_up, totals, tuples, deleting, reduced, stateless, pass_on, rekeyed, selected, forked, meeting, mutating, table,
-    windowed, windowed_sum, joined,
+    windowed, windowed_sum, joined, joined_with_counts,
 ]  # fmt: skip
 
 values = st.one_of(

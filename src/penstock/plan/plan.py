@@ -211,7 +211,8 @@ def keep_shards(plan: Plan) -> Plan:
 def count_ahead(plan: Plan) -> Plan:
     """Note which records are only counted, so that those of a key can be counted before the exchange, exactly.
 
-    Not where somebody would notice: a wrapper that sees every record, a watermark strategy, a node that may schedule.
+    Not where somebody would notice: a wrapper that sees every record, a watermark strategy, a node that may schedule, or that reads
+    the counts.
     """
     topology = plan.topology
     sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
@@ -230,7 +231,10 @@ def _is_counted(topology: Topology, children: tuple[str, ...]) -> bool:
     nodes = [topology.nodes[child] for child in children]
     if len(nodes) != 1 or not isinstance(nodes[0], ProcessorNode) or not isinstance(nodes[0].operator, StreamCount):
         return False
-    spec = topology.stores[nodes[0].operator.store]
+    store = nodes[0].operator.store
+    if any(store in topology.stores_of(name) for name in topology.nodes if name not in children):
+        return False  # another node reads the counts, record by record
+    spec = topology.stores[store]
     return spec.kind is StoreKind.KEY_VALUE and bool(spec.cached) and spec.ttl is None
 
 
