@@ -43,8 +43,16 @@ def columns(rows):
 
 @pytest.mark.parametrize("kind", SPECS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=changes, cuts=st.lists(st.integers(0, 40), max_size=3), writes=st.sets(st.integers(0, 4)))
-def test_a_changelog_restored_in_pieces_gives_what_it_gives_row_by_row(make_state, kind, rows, cuts, writes):
+@given(
+    rows=changes,
+    cuts=st.lists(st.integers(0, 40), max_size=3),
+    writes=st.sets(st.integers(0, 4)),
+    few=st.sampled_from([0, 10, 40]),
+)
+def test_a_changelog_restored_in_pieces_gives_what_it_gives_row_by_row(
+    make_state, monkeypatch, kind, rows, cuts, writes, few
+):
+    monkeypatch.setattr(restoring, "FEW", few)
     spec = SPECS[kind]
     if kind in BY_TIME:  # changelog keys end with a time and a number, or with another time
         more = BY_TIME[kind] - 8

@@ -28,6 +28,7 @@ from penstock import (
     TimeWindows,
 )
 from penstock.lane.lanes import Lanes
+from penstock.state import restore as restoring
 from penstock.state.memory import MemoryState
 from penstock.state.restore import Incoming
 from penstock.state.spec import StoreKind
@@ -199,6 +200,12 @@ def written(driver, since=None):
     """Return all output by topic, from the counts in ``since`` on."""
     rows = {topic: records[(since or Counter())[topic] :] for topic, records in driver.all_output().items()}
     return {topic: records for topic, records in rows.items() if records}
+
+
+@pytest.fixture(autouse=True)
+def by_column(monkeypatch):
+    """Few rows are restored by column too, where the kind of store allows."""
+    monkeypatch.setattr(restoring, "FEW", 10)
 
 
 def rebuilt(build, driver, auto_commit):
