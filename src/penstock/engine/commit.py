@@ -8,8 +8,10 @@ Each step takes the `Work` of one epoch. A fault at any step before ``commit`` a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -96,29 +98,30 @@ def begin(work: Work) -> None:
 def produce_sinks(work: Work) -> None:
     """Hand over the rows for topics, in order."""
     rows = _of_kind(work, SINK)
-    columns = [rows[name].to_pylist() for name in ("name", "partition", "key", "value", "timestamp")]
-    topics, partitions, keys, values, times = columns
-    places = [None if partition < 0 else partition for partition in partitions]
-    work.written.update(topics)
+    for count in rows["name"].value_counts().to_pylist():
+        work.written[count["values"]] += count["counts"]
     judge = Judge(work, _origins(rows))
     headers = _headers(rows)
     if work.config["epoch_header"] is not None:
         number = (work.config["epoch_header"], str(work.orders.epoch).encode())
         headers = ((*given, number) for given in headers)
-    handed = zip(topics, places, keys, values, times, headers, strict=True)
+    keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
+    handed = zip(
+        _names(rows), _places(rows), keys, values, rows["timestamp"].to_numpy().tolist(), headers, strict=False
+    )
     work.producer.produce(judge.passing(handed), judge.refuse)
 
 
 def produce_changelog(work: Work) -> None:
     """Hand over the rows of the changelogs; the partition is the shard."""
     rows = _of_kind(work, CHANGELOG)
-    columns = [rows[name].to_pylist() for name in ("name", "partition", "key", "value", "timestamp")]
-    stores, shards, keys, values, times = columns
-    names = {store: changelog_name(work.application_id, store) for store in set(stores)}
-    topics = [names[store] for store in stores]
-    work.producer.produce(zip(topics, shards, keys, values, times, _headers(rows), strict=True))
+    columns = rows["partition"].to_numpy().tolist(), rows["key"].to_pylist(), rows["value"].to_pylist()
+    topics = _names(rows, partial(changelog_name, work.application_id))
+    times = rows["timestamp"].to_numpy().tolist()
+    work.producer.produce(zip(topics, *columns, times, _headers(rows), strict=False))
     ends = {store: list(by_shard) for store, by_shard in work.ends.items()}
-    for (store, shard), count in Counter(zip(stores, shards, strict=True)).items():
+    written = rows.group_by(["name", "partition"]).aggregate([([], "count_all")]).to_pylist()
+    for store, shard, count in ((row["name"], row["partition"], row["count_all"]) for row in written):
         # The marker counts: an aborted transaction may have left one, not written yet, where it had no row. Not to have seen it
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + work.marker
@@ -169,10 +172,28 @@ def _of_kind(work: Work, kind: int) -> pa.Table:
     return rows
 
 
+def _names(rows: pa.Table, topic: Callable[[str], str] = str) -> Iterable[str]:
+    """Return the topics of rows, which are few: one that is all of them is told for ever."""
+    names = [topic(name) for name in rows["name"].unique().to_pylist()]
+    if len(names) == 1:
+        return repeat(names[0])
+    encoded = rows["name"].combine_chunks().dictionary_encode()
+    names = [topic(name) for name in encoded.dictionary.to_pylist()]
+    return [names[number] for number in encoded.indices.to_numpy().tolist()]
+
+
+def _places(rows: pa.Table) -> Iterable[int | None]:
+    """Return the partitions of rows; None: the producer's choice."""
+    partitions = rows["partition"].to_numpy()
+    if (partitions < 0).all():
+        return repeat(None)
+    return [None if partition < 0 else partition for partition in partitions.tolist()]
+
+
 def _headers(rows: pa.Table) -> Iterator[Any]:
     column = rows["headers"]
     if column.null_count == len(column):
-        return iter([()] * len(column))
+        return repeat(())
     return map(unpack_headers, column.to_pylist())
 
 
