@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import run
+from penstock.lane import inbox, run
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
@@ -272,9 +272,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
 
 def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str) -> None:
     seen = []
-    for few in (1, NEVER):
+    for few, short in ((1, 1), (NEVER, 16)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run, "FEW", few)
+            patch.setattr(inbox, "SHORT", short)
             runs = Runs(shape, folders(), policy)
             seen.append([runs.epoch(epoch) for epoch in epochs])
     assert seen[0] == seen[1]

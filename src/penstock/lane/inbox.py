@@ -127,6 +127,18 @@ class Batch:
             yield Batch(self.shard, self.source, columns, self._headers, self._origins, some)
 
 
+class ShortRun(NamedTuple):
+    """Few rows of one shard and one source, in order, not decoded: part of a batch whose objects were made together."""
+
+    shard: int
+    source: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    headers: list[Headers]
+    origins: list[Origin]
+
+
 class Origins(Protocol):
     """Makes the origins of the rows of a batch."""
 
@@ -308,9 +320,13 @@ def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Time
 WINDOW = 2048
 #: rows of a batch
 MOST = 1 << 15
+#: a run of fewer rows is not worth columns of its own
+SHORT = 16
 
 
-def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None) -> Iterator[Batch]:
+def raw_batches(
+    rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None
+) -> Iterator[Batch | ShortRun]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
     ``floors``: the watermark that the partition of each row had reached; None where no clock needs it.
@@ -328,25 +344,46 @@ def raw_batches(rows: Rows, topics: Sequence[str], source_of: dict[str, str], fl
     sorted_numbers |= {"topic": topic, "index": sorted_numbers["partition"]}
     sorted_numbers["floor"] = np.full(len(order), -1, dtype=np.int64) if floors is None else floors[order]
     plain = table["headers"].null_count == len(table)
-    for begin, end in pieces(starts_of(shard, source)):
-        run = slice(begin, end)
-        key, value = (_whole(table[name][run]) for name in ("key", "value"))
-        headers = None if plain else cache(partial(raw_headers, table["headers"][run]))
-        numbers_of_run = {name: column[run] for name, column in sorted_numbers.items()}
-        origins = NumberedOrigins(topics, numbers_of_run, (key, value, headers))
-        columns = key, value, numbers_of_run["timestamp"]
-        yield Batch(int(shard[begin]), known[int(source[begin])], columns, headers, origins)
+    for begin, end, runs in stretches(starts_of(shard, source)):
+        part = slice(begin, end)
+        key, value = (_whole(table[name][part]) for name in ("key", "value"))
+        headers = None if plain else cache(partial(raw_headers, table["headers"][part]))
+        numbers_of_part = {name: column[part] for name, column in sorted_numbers.items()}
+        origins = NumberedOrigins(topics, numbers_of_part, (key, value, headers))
+        columns = key, value, numbers_of_part["timestamp"]
+        batch = Batch(int(shard[begin]), known[int(source[begin])], columns, headers, origins)
+        yield from _cut(batch, [(r - begin, e - begin, int(shard[r]), known[int(source[r])]) for r, e in runs])
 
 
-def pieces(edges: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Return the beginning and the end of runs, long ones in pieces.
+def stretches(edges: Sequence[int]) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Return runs one by one, the longest in pieces, and short ones that follow each other together: (begin, end, short runs).
 
-    >>> list(pieces([0, 3, MOST + 4]))
-    [(0, 3), (3, 32771), (32771, 32772)]
+    >>> list(stretches([0, 2, 3, 3 + SHORT, 4 + SHORT + MOST]))
+    [(0, 3, [(0, 2), (2, 3)]), (3, 19, []), (19, 32787, []), (32787, 32788, [])]
     """
+    short: list[tuple[int, int]] = []
     for begin, end in pairwise(edges):
+        if short and (end - begin >= SHORT or end - short[0][0] > WINDOW):
+            yield short[0][0], short[-1][1], short
+            short = []
+        if end - begin < SHORT:
+            short.append((begin, end))
+            continue
         for at in range(begin, end, MOST):
-            yield at, min(at + MOST, end)
+            yield at, min(at + MOST, end), []
+    if short:
+        yield short[0][0], short[-1][1], short
+
+
+def _cut(batch: Batch, runs: list[tuple[int, int, int, str]]) -> Iterator[Batch | ShortRun]:
+    """Yield a batch that is one run, or the short runs that it holds: (begin, end, shard, source)."""
+    if len(runs) <= 1:
+        yield batch
+        return
+    keys, values, times, headers, origins = batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins
+    for begin, end, shard, source in runs:
+        run = slice(begin, end)
+        yield ShortRun(shard, source, keys[run], values[run], times[run], headers[run], origins[run])
 
 
 def _whole(column: Any) -> pa.Array:
@@ -375,7 +412,7 @@ def raw_headers(column: Any) -> list[Headers]:
     return [() if row is None else tuple((h.key, h.value) for h in _decode_headers(row)) for row in column.to_pylist()]
 
 
-def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch]:
+def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch | ShortRun]:
     """Return re-keyed records as batches in the order of a lane, shard by shard."""
     if not len(table):
         return
@@ -394,17 +431,23 @@ def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch]:
     times = numbers(table["timestamp"])
     packed = table["headers"]
     plain = packed.null_count == len(packed)
-    for begin, end in pieces(starts_of(shards, source, kind)):
-        run = slice(begin, end)
-        columns = _whole(table["key"][run]), _whole(table["value"][run]), times[run]
-        headers = None if plain else cache(partial(_unpacked, packed[run]))
+    for begin, end, runs in stretches(starts_of(shards, source, kind)):
+        part = slice(begin, end)
+        columns = _whole(table["key"][part]), _whole(table["value"][part]), times[part]
+        headers = None if plain else cache(partial(_unpacked, packed[part]))
         origins: Origins
         if places is None:
-            origins = MadeOrigins([unpack_place(place, topics) for place in table["place"][run].to_pylist()])
+            origins = MadeOrigins([unpack_place(place, topics) for place in table["place"][part].to_pylist()])
         else:
-            origins = NumberedOrigins(topics, {name: column[run] for name, column in places.items()})
-        counted = int(kind[begin]) == COUNTED
-        yield Batch(int(shards[begin]), sources[source[begin]], columns, headers, origins, counted=counted)
+            origins = NumberedOrigins(topics, {name: column[part] for name, column in places.items()})
+        if (kind[part] == COUNTED).any():  # what stands for many records goes by column, however few there are
+            for at, to in runs or [(begin, end)]:
+                counted, some = int(kind[at]) == COUNTED, slice(at - begin, to - begin)
+                run = tuple(column[some] for column in columns)
+                yield Batch(int(shards[at]), sources[source[at]], run, headers, origins, some, counted)
+            continue
+        batch = Batch(int(shards[begin]), sources[source[begin]], columns, headers, origins)
+        yield from _cut(batch, [(r - begin, e - begin, int(shards[r]), sources[source[r]]) for r, e in runs])
 
 
 def _unpacked(packed: Any) -> list[Headers]:

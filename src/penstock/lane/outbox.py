@@ -22,7 +22,7 @@ from penstock.lane.envelope import (
     pack_place,
     pack_places,
 )
-from penstock.lane.inbox import Batch
+from penstock.lane.inbox import Batch, ShortRun
 from penstock.lane.orders import Orders, Report, Stage, encode_report
 from penstock.lane.sink import Row, SinkColumns
 from penstock.plan.plan import Step
@@ -170,13 +170,13 @@ class Outbox:
 
     # ---- the rest
 
-    def pass_on(self, batch: Batch) -> pa.RecordBatch:
+    def pass_on(self, batch: Batch | ShortRun) -> pa.RecordBatch:
         """Return raw rows of a source of a later step as records for it."""
         shards, one, origins = self._stage.shards, batch.source in self._stage.plan.one_shard, batch.origins
         goes = [0 if one else shard_of(key, shards, o.partition) for key, o in zip(batch.keys, origins, strict=True)]
         raw = self._stage.keeps_raw
         places = [pack_place(o, (), self._topic_number[str(o.topic)], raw) for o in origins]
-        columns: list[Any] = [[batch.source] * len(goes), goes, batch.key, batch.value, pa.array(batch.times)]
+        columns: list[Any] = [[batch.source] * len(goes), goes, batch.keys, batch.values, batch.timestamps]
         headers = [pack_headers(h) for h in batch.headers]
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
 

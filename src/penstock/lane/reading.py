@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
 from penstock.lane.failure import decide
-from penstock.lane.inbox import JUDGE, Batch, Rows, Times
+from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.record import Headers, Origin
@@ -123,7 +123,7 @@ class Sources:
         values = Column(data=batch.value, serde=Serdes.int64)
         return Columns(keys, values, batch.times, batch.some_headers, batch.spots, counts=counts)
 
-    def records(self, batch: Batch, task: Task) -> Iterable[Record]:
+    def records(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
         node = self.readers[batch.source].source
         keys = decode_all(node.key, batch.keys)
@@ -146,7 +146,7 @@ class Sources:
                     self.readers[source].watermark(key, value, time, raw)  # raises what it raised before
                 task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
 
-    def _one_by_one(self, batch: Batch, task: Task) -> Iterable[Record]:
+    def _one_by_one(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
         node = self.readers[batch.source].source
         for key, value, timestamp, headers, origin in zip(
             batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins, strict=True

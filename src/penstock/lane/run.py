@@ -32,7 +32,7 @@ from penstock.lane.envelope import (
     order_of,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, Batch, Rows
+from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
 from penstock.lane.reading import Sources
@@ -126,7 +126,7 @@ class StepRun:
         incoming = pa.Table.from_batches(list(batches)) if (batches := list(batches)) else None
         self._spent("read")
         if incoming is None:
-            work: Iterable[Batch] = ()
+            work: Iterable[Batch | ShortRun] = ()
         elif self._level == 0:
             work = yield from self._raw(incoming)
         else:
@@ -149,7 +149,7 @@ class StepRun:
 
     # ---- coming in
 
-    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Batch]]:
+    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Batch | ShortRun]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
         self._report.records, self._report.size = len(table), table.nbytes
@@ -185,7 +185,7 @@ class StepRun:
             rows, floors = rows.where(mine), None if floors is None else floors[mine]
         return inbox.raw_batches(rows, orders.topics, orders.source_of, floors)
 
-    def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch]]:
+    def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch | ShortRun]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
         check(table)
         kind = table["kind"]
@@ -208,9 +208,12 @@ class StepRun:
 
     # ---- running
 
-    def _process(self, batch: Batch) -> None:
+    def _process(self, batch: Batch | ShortRun) -> None:
         """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
         task = self._task(batch.shard)
+        if isinstance(batch, ShortRun):
+            task.process_all(batch.source, self._sources.records(batch, task))
+            return
         if batch.counted:
             task.process_columns(batch.source, self._sources.counted(batch))
             return
