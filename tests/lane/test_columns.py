@@ -295,3 +295,13 @@ def test_usual_records(shape, folders, epochs):
 @given(epochs=st.lists(records, min_size=1, max_size=2))
 def test_records_of_which_some_cannot_be_read_or_fail(shape, policy, folders, epochs):
     both_ways(shape, folders, epochs, policy)
+
+
+@pytest.mark.parametrize("many", [255, 256, 70_000])
+def test_records_that_are_counted_ahead_are_counted_whatever_their_number(folders, many):
+    runs = Runs(rekeyed, folders(), "fail")
+    epoch = [("in", 0, b"a", b'{"n":1}', 0, None)] * many
+    for times in (1, 2):
+        seen = runs.epoch(epoch)
+        counts = {key: Serdes.int64.deserialize(rows[-1][0]) for (_, _, key), rows in seen["sinks"].items()}
+        assert counts == {b"1": times * many, b"all": times * many}

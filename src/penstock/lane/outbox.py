@@ -236,5 +236,6 @@ def _counted(keys: pa.Array, columns: Columns, subs: Any) -> tuple[pa.Array, pa.
     order = np.argsort(last)
     last = last[order]
     picked = columns.at(last, times[order])
-    values = pa.array(counts[order].astype(">i8").view("S8").tolist(), pa.binary())
+    data = pa.py_buffer(counts[order].astype(">i8").tobytes())
+    values = pa.Array.from_buffers(pa.binary(8), len(order), [None, data]).cast(pa.binary())
     return encoded.dictionary.take(pa.array(order)), values, picked, subs[last]
