@@ -44,7 +44,7 @@ class Layout(NamedTuple):
     partitions: int
     chunks: int
     epoch: int = 500_000
-    letters: frozenset[int] = frozenset({0})
+    letters: tuple[int, ...] = (0,)
 
     def __str__(self) -> str:
         cut = f"{self.chunks} chunks" if self.epoch == 500_000 else f"epochs of {self.epoch}"

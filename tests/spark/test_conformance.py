@@ -19,7 +19,7 @@ from tests.spark.scripts import build, inputs, outputs, renamed, script
 from topologies import TOPOLOGIES
 
 #: every epoch is a letter; in the other layouts every other one is, the first one not
-LETTERS = frozenset({0, 1})
+LETTERS = (0, 1)
 LAYOUTS = (
     Layout(lanes=2, shards=16, partitions=3, chunks=2),
     Layout(lanes=1, shards=4, partitions=2, chunks=2),

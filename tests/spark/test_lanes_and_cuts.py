@@ -13,7 +13,7 @@ from tests.spark.scripts import LATER, build, inputs, outputs, renamed, script
 
 from penstock import JoinWindows, Serdes, SessionWindows, Stores, TimeWindows, ValueAndTimestamp
 
-EVERY, EVERY_OTHER, NONE = frozenset({0, 1}), frozenset({1}), frozenset[int]()
+EVERY, EVERY_OTHER, NONE = (0, 1), (1,), ()
 WINDOWED = {"key": Serdes.windowed(Serdes.string, 20), "value": Serdes.string}
 
 
