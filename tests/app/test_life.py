@@ -245,7 +245,7 @@ def test_settings_of_clients_reach_the_clients_of_the_driver_and_of_spark(start,
     with pytest.raises(ConfigError, match="acks"):
         engine.start()
     cluster.send(topics[0], ("a", "1", START))
-    driven = start(builder, kafka={"spark.max.poll.records": "-5", "consumer.fetch.min.bytes": 2})
+    driven = start(builder, kafka={"spark.max.poll.records": "-5", "consumer.fetch.min.bytes": 2}, letter_records=0)
     assert driven.engine.stage.kafka == {"spark.max.poll.records": "-5", "consumer.fetch.min.bytes": 2}
     driven.loop.stop()  # no second run
     assert not driven.loop.step()

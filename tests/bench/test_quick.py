@@ -92,7 +92,7 @@ def test_without_the_sources_the_command_says_where_they_are(monkeypatch, tmp_pa
     def missing(name):
         raise ModuleNotFoundError(f"No module named {name!r}", name="bench")
 
-    monkeypatch.setattr(module.importlib, "import_module", missing)
+    monkeypatch.setattr(module, "import_module", missing)
     done = RUN.invoke(app, ["bench", "--list"])
     assert done.exit_code == 2
     assert "folder bench/ of its sources" in capsys.readouterr().err + done.output + done.stderr

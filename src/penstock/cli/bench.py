@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,7 +98,7 @@ def _load(name: str) -> Any:
     if (CHECKOUT / "bench" / "command.py").is_file() and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
     try:
-        return importlib.import_module(name)
+        return import_module(name)
     except ModuleNotFoundError as error:
         if not name.startswith(error.name or "?"):
             raise
