@@ -38,3 +38,23 @@ def test_a_closed_stderr_does_not_stop_the_reading(monkeypatch, tmp_path):
     said(chatter, "lost")
     assert chatter.listen_after(lambda mark: said(chatter, mark))
     chatter.close_writing_end()
+
+
+GONE = """Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/daemon.py", line 262, in manager
+  File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker
+BrokenPipeError: [Errno 32] Broken pipe"""
+MINE = """Traceback (most recent call last):
+  File "/home/me/app.py", line 3, in <lambda>
+    print(1 / 0)
+BrokenPipeError: not that of the daemon"""
+
+
+def test_a_worker_that_spark_sends_home_is_not_heard_and_a_traceback_of_the_user_is(capsys):
+    chatter = Chatter()
+    chatter.listen_after(lambda mark: said(chatter, mark))
+    for text in ("before", GONE, MINE, GONE, "after", "Traceback (most recent call last):", "  File: cut"):
+        said(chatter, text)
+    chatter.close_writing_end()
+    chatter.last_words()
+    assert capsys.readouterr().err == f"before\n{MINE}\nafter\nTraceback (most recent call last):\n  File: cut\n"

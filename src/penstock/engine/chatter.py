@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 KEPT_LINES = 40
+TRACEBACK, BROKEN, DAEMON = "Traceback (most recent call last):", "BrokenPipeError", "pyspark/daemon.py"
 
 
 class Chatter:
@@ -35,6 +36,7 @@ class Chatter:
         self._marked = threading.Event()
         self._hushed = True
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
+        self._traceback: list[str] = []
         self._thread = threading.Thread(target=self._pump, args=(reading_end,), name="penstock-chatter", daemon=True)
         self._thread.start()
 
@@ -67,6 +69,7 @@ class Chatter:
         with open(reading_end, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 self._take(line)
+        self._pass_on()
 
     def _take(self, line: str) -> None:
         if self._mark and line.rstrip() == self._mark:
@@ -75,8 +78,30 @@ class Chatter:
         elif self._hushed:
             self._kept.append(line.rstrip())
         else:
-            with suppress(
-                OSError, ValueError, AttributeError
-            ):  # stderr is closed: read on, or the JVM would wait for us
-                sys.stderr.write(line)
-                sys.stderr.flush()
+            self._sift(line)
+
+    def _sift(self, line: str) -> None:
+        """Pass a line on; one of a traceback when all of it is known, unless it is that of a worker that was sent home.
+
+        Spark closes the socket of a worker that had nothing to do for a minute, and its daemon tells the world that it was closed.
+        """
+        if line.startswith(TRACEBACK) or (self._traceback and line.startswith(" ")):
+            if line.startswith(TRACEBACK):
+                self._pass_on()
+            self._traceback.append(line)
+            return
+        frames = [text for text in self._traceback if text.lstrip().startswith("File ")]
+        if frames and line.startswith(BROKEN) and all(DAEMON in frame for frame in frames):
+            self._traceback.clear()
+            return
+        self._traceback.append(line)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        text = "".join(self._traceback)
+        self._traceback.clear()
+        if not text:
+            return
+        with suppress(OSError, ValueError, AttributeError):  # stderr is closed: read on, or the JVM would wait for us
+            sys.stderr.write(text)
+            sys.stderr.flush()

@@ -45,10 +45,13 @@ class GlobalEnvironment:
         if not self._stage.plan.topology.global_stores:
             return {}
         wanted = offsets(orders.global_ends)
-        state = self._state()
         if self._seen is None or any(self._seen[1].get(place, 0) < end for place, end in wanted.items()):
-            with self._locked():
+            with (
+                self._locked()
+            ):  # also to open it: a folder that is made or thrown away belongs to nobody else meanwhile
                 state = self._bring_up(orders.incarnation, wanted)
+        else:
+            state = self._state()
         state.release()
         assert self._tables is not None
         return self._tables.stores
