@@ -17,6 +17,7 @@ from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SI
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
 from penstock.lane.run import run_step
+from penstock.lane.task import Task
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
 from penstock.windows import TimeWindows
@@ -69,7 +70,7 @@ def deleting(b: StreamsBuilder) -> None:
 
 
 def reduced(b: StreamsBuilder) -> None:
-    stream(b).group_by_key().reduce(lambda a, v: {"n": a["n"] * 2 + v["n"]}, store="s").to_stream().to("out")
+    stream(b).group_by_key().reduce(lambda a, v: {"n": (a["n"] * 2 + v["n"]) % 1000}, store="s").to_stream().to("out")
 
 
 def stateless(b: StreamsBuilder) -> None:
@@ -84,7 +85,7 @@ def pass_on(b: StreamsBuilder) -> None:
 
 
 def rekeyed(b: StreamsBuilder) -> None:
-    words = stream(b).filter(lambda k, v: v is not None).flat_map(lambda k, v: [(str(v["n"]), v), ("all", v)])
+    words = stream(b).filter(lambda k, v: v is not None).flat_map(lambda k, v: [(str(v["n"]), "w"), ("all", "w")])
     words.group_by_key().count(store="s").to_stream().to("out", value=Serdes.int64)
 
 
@@ -108,16 +109,21 @@ def meeting(b: StreamsBuilder) -> None:
     source.map_values(lambda v: "other").to("out")
 
 
+class Box(msgspec.Struct):
+    n: int
+
+
 def mutating(b: StreamsBuilder) -> None:
-    """A function that changes what another branch has, too."""
-    source = stream(b)
+    """A function that changes what another branch has, too; the serde would give it back as it was."""
+    boxes = Serdes.json_of(Box)
+    source = b.stream("in", key=Serdes.string, value=boxes)
 
     def merged(a: Any, v: Any) -> Any:
-        a["n"] += v["n"]
+        a.n += v.n
         return a
 
-    source.group_by_key().reduce(merged, store="s").to_stream().to("out")
-    source.to("other")
+    source.group_by_key().reduce(merged, store="s", value=boxes).to_stream().to("out", value=boxes)
+    source.to("other", value=boxes)
 
 
 def table(b: StreamsBuilder) -> None:
@@ -305,3 +311,30 @@ def test_records_that_are_counted_ahead_are_counted_whatever_their_number(folder
         seen = runs.epoch(epoch)
         counts = {key: Serdes.int64.deserialize(rows[-1][0]) for (_, _, key), rows in seen["sinks"].items()}
         assert counts == {b"1": times * many, b"all": times * many}
+
+
+BY_COLUMN = [
+    count, sum_up, totals, tuples, reduced, stateless, pass_on, rekeyed, selected, forked, mutating, windowed, windowed_sum,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", BY_COLUMN, ids=lambda shape: shape.__name__)
+def test_records_without_surprises_go_by_column_in_every_step(shape, folders, monkeypatch):
+    taken: list[bool] = []
+    process = Task.process_columns
+
+    def noted(task: Task, source: str, columns: Any) -> bool:
+        taken.append(process(task, source, columns))
+        return taken[-1]
+
+    monkeypatch.setattr(Task, "process_columns", noted)
+    monkeypatch.setattr(Task, "process_all", lambda *_: pytest.fail("records went one by one"))
+    runs = Runs(shape, folders(), "fail")
+    for epoch in range(3):
+        rows = [
+            ("in", n % 2, b"abcdefgh"[n % 8 : n % 8 + 1], b'{"n":3}', 40 * epoch + n // 5, None) for n in range(200)
+        ]
+        seen = runs.epoch(rows)
+        assert "failed" not in seen, seen
+    assert taken
+    assert all(taken)

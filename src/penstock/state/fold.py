@@ -16,7 +16,6 @@ from penstock.record import Origin
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Commits, Groups, Irregular, OnColumns, spots_of
 from penstock.serde.traits import kept_classes
-from penstock.state.base import StoreContext
 from penstock.state.write_back import Entry, WriteBack, writer_of
 
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
@@ -46,7 +45,6 @@ def kept_between(serde: Serde[Any], columns: Columns) -> frozenset[type]:
 def open_fold(
     rows: WriteBack,
     serdes: tuple[Serde[Any], Serde[Any]],
-    context: StoreContext,
     number: Callable[[], int],
     initializer: Callable[[], Any],
     fold: FoldValues | None,

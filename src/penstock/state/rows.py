@@ -170,7 +170,7 @@ class RowStore(KeyValueVerbs):
         if not self.cached or self._expiry is not None:
             return None
         serdes = self._key, self._value
-        return open_fold(self._rows, serdes, self._context, self._next_number, initializer, fold)
+        return open_fold(self._rows, serdes, self._next_number, initializer, fold)
 
     # ---- the hot verbs where rows expire
 

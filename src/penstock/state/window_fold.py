@@ -80,8 +80,9 @@ def open_window_fold(
         if late and drop_late is None:
             raise Irregular
         at = np.flatnonzero(in_time)
-        reached = _greatest(indexes[at], np.minimum(starts, now)[at])
-        _check_kept(rows, reached, starts[at])
+        times_of_store = np.minimum(starts, now)[at]
+        reached = _greatest(indexes[at], times_of_store)
+        _check_kept(rows, indexes[at], times_of_store, starts[at])
         written = list(fold_windows(columns, keys, starts, at))
 
         def commit() -> None:
@@ -137,9 +138,14 @@ def _greatest(indexes: Any, times: Any) -> dict[int, int]:
     return {index: int(times[indexes == index].max()) for index in np.unique(indexes).tolist()}
 
 
-def _check_kept(rows: Segmented, reached: Mapping[int, int], starts: Any) -> None:
-    """Refuse records of which some may be past the retention when their turn comes."""
-    if len(starts):
-        oldest, _, bound = rows.limits(max(*rows.times.values(), *reached.values(), -1, -1))
-        if int(starts.min()) < max(oldest, bound):
+def _check_kept(rows: Segmented, indexes: Any, times: Any, starts: Any) -> None:
+    """Refuse records of which some are past the retention when their turn comes, by the time that the store has then."""
+    if not len(starts):
+        return
+    after, _ = running_time(rows.times, indexes, times)
+    before = np.concatenate([[rows.observed], after[:-1]])
+    latest = np.maximum(after, before)
+    for start in np.unique(starts).tolist():
+        oldest, _, bound = rows.limits(int(latest[starts == start].max()))
+        if start < max(oldest, bound):
             raise Irregular
