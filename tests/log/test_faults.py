@@ -4,10 +4,12 @@ import os
 import threading
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BrokerError
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
+from penstock.log.producer import _meant
 
 
 @pytest.fixture
@@ -161,3 +163,15 @@ def test_a_transaction_out_of_turn_is_refused(kafka, name):
     producer = kafka().producer(name("app"))
     with pytest.raises(BrokerError, match="begin a transaction"):
         producer.begin()
+
+
+def test_a_client_that_loses_even_its_exception_is_asked_what_it_meant():
+    lost = SystemError("<built-in method flush> returned NULL without setting an exception")
+    meant = _meant(lost)
+    assert meant is not None
+    assert meant.args[0].code() == KafkaError._FATAL
+    other = KafkaException(KafkaError(KafkaError._FENCED))
+    complaint = SystemError("returned a result with an exception set")
+    assert _meant(complaint) is None
+    complaint.__cause__ = other
+    assert _meant(complaint) is other

@@ -114,8 +114,8 @@ class _RowWriter:
         try:
             return call(seconds)
         except (KafkaException, SystemError) as raised:
-            exception = raised if isinstance(raised, KafkaException) else raised.__cause__
-            if not isinstance(exception, KafkaException):
+            exception = _meant(raised)
+            if exception is None:
                 raise
             self._raise_fatal(exception)
             raise broker_error(kafka_error(exception), "send rows") from exception
@@ -160,15 +160,26 @@ class _RowWriter:
                 call(SLICE_SECONDS)
                 return
             except SystemError as raised:
-                if not isinstance(raised.__cause__, KafkaException):
+                exception = _meant(raised)
+                if exception is None:
                     raise
-                raise broker_error(kafka_error(raised.__cause__), doing) from raised
-            except KafkaException as exception:
-                last = broker_error(kafka_error(exception), doing)
+                self._raise_fatal(exception)
+                raise broker_error(kafka_error(exception), doing) from raised
+            except KafkaException as refused:
+                last = broker_error(kafka_error(refused), doing)
                 if not last.retriable or last.abortable or last.fatal:
-                    raise last from exception
+                    raise last from refused
                 self._serving(client.poll, 0.05)
         raise last
+
+
+def _meant(raised: KafkaException | SystemError) -> KafkaException | None:
+    """Return what the client meant to raise. A report that raises may lose the exception, too: then the client is asked (``_FATAL``)."""
+    if isinstance(raised, KafkaException):
+        return raised
+    if raised.__cause__ is None and "without setting an exception" in str(raised):
+        return KafkaException(KafkaError(KafkaError._FATAL))
+    return raised.__cause__ if isinstance(raised.__cause__, KafkaException) else None
 
 
 class TransactionalProducer(_RowWriter):
