@@ -25,7 +25,8 @@ class Admission:
     def __init__(self, log: Log, topology: Topology, *, clock: Clock, limit: int, align: bool = True) -> None:
         self._log = log
         self._clock = clock
-        self._limit = limit
+        #: offsets that an epoch may take
+        self.limit = limit
         self._group_of, kept = meeting(topology)
         self._ordered = kept if align else frozenset[str]()
         self._alignments: dict[str, Alignment] = {}
@@ -37,12 +38,12 @@ class Admission:
         source_of: Mapping[str, str],
     ) -> dict[TopicPartition, int]:
         """Say how many offsets of each partition are read. ``positions``: where they are read from."""
-        if sum(waiting.values()) <= self._limit:
+        if sum(waiting.values()) <= self.limit:
             return dict(waiting)
         groups: dict[str, dict[TopicPartition, int]] = {}
         for place, count in waiting.items():
             groups.setdefault(self._group_of[source_of[place[0]]], {})[place] = count
-        limits = share({group: sum(counts.values()) for group, counts in groups.items()}, self._limit)
+        limits = share({group: sum(counts.values()) for group, counts in groups.items()}, self.limit)
         taken: dict[TopicPartition, int] = {}
         for group, counts in groups.items():
             taken |= self._take(group, counts, limits[group], positions)

@@ -15,6 +15,7 @@ from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
 from penstock.engine.ledger import Ledger
 from penstock.engine.loop import Loop, changelog_ends
+from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
@@ -25,6 +26,7 @@ from penstock.lane.orders import Stage, offsets
 from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
+from penstock.log.client import portable
 from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.operators.scheduled import FIRST_SHARD
@@ -85,12 +87,13 @@ class Engine:
         )
         self._producer.init()
         ledger = self._learn()
+        measure = Measure(self.config["max_epoch_records"], self.config["max_epoch_bytes"], stage.lanes)
         source = Input(
             self.log,
             self.topology,
             group=app,
             clock=self._clock,
-            max_records=self.config["max_epoch_records"],
+            max_records=measure.records,
             align=self.config["align_replay"],
         )
         source.start(ledger.positions)
@@ -110,6 +113,7 @@ class Engine:
             log=self.log,
             lanes=self.lanes,
             source=source,
+            measure=measure,
             producer=self._producer,
             ledger=ledger,
             config=self.config,
@@ -174,7 +178,7 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
         lanes=min(lanes, config["shards"]),
         state_dir=os.path.abspath(folder),
         bootstrap_servers=config["bootstrap_servers"],
-        kafka=dict(config["kafka"]),
+        kafka=dict(config["kafka"]) if config["master"].startswith("local") else portable(config["kafka"]),
     )
 
 

@@ -17,6 +17,7 @@ from penstock.clock import Clock, stopwatch_us
 from penstock.engine import commit, topics
 from penstock.engine.commit import STEPS, Work
 from penstock.engine.ledger import Ledger
+from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input, Range
 from penstock.engine.outage import Outage, passing
 from penstock.engine.settlement import SETTLE, Settlement
@@ -64,6 +65,7 @@ class Loop:
         log: Log,
         lanes: commit.RunsLanes,
         source: Input,
+        measure: Measure,
         producer: Producer,
         ledger: Ledger,
         config: Mapping[str, Any],
@@ -79,6 +81,7 @@ class Loop:
         self._log = log
         self._lanes = lanes
         self._input = source
+        self._measure = measure
         self._producer = producer
         self.ledger = ledger
         self._config = config
@@ -328,6 +331,8 @@ class Loop:
         if work.ranges:
             self._read_at = self._clock.now_ms()
         self._count(work)
+        self._measure.learn(work.reports)
+        self._input.take_at_most(self._measure.records)
         for listener in self.on_barrier:
             listener(self.ledger)
         self._tell("published", work.orders.epoch)

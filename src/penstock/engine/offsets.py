@@ -80,6 +80,10 @@ class Input:
         self._ends: Offsets = {}
         self._behind = False
 
+    def take_at_most(self, records: int) -> None:
+        """Let the next epochs take so many."""
+        self._admission.limit = records
+
     @property
     def partitions(self) -> dict[str, int]:
         """The number of partitions of every topic that is read; of a pattern those that are known by now."""
