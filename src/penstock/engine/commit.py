@@ -8,10 +8,10 @@ Each step takes the `Work` of one epoch. A fault at any step before ``commit`` a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,8 +26,12 @@ from penstock.engine.refusal import Judge
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
 from penstock.lane.orders import Orders, Report, decode_report
-from penstock.log.base import Offsets, Producer
+from penstock.log.base import Offsets, Producer, Row
 from penstock.log.topics import changelog_name, epochs_name
+from penstock.record import Headers
+
+#: rows that are objects at a time
+WINDOW = 2048
 
 
 class RunsLanes(Protocol):
@@ -101,24 +105,17 @@ def produce_sinks(work: Work) -> None:
     for count in rows["name"].value_counts().to_pylist():
         work.written[count["values"]] += count["counts"]
     judge = Judge(work, _origins(rows))
-    headers = _headers(rows)
+    added: Headers = ()
     if work.config["epoch_header"] is not None:
-        number = (work.config["epoch_header"], str(work.orders.epoch).encode())
-        headers = ((*given, number) for given in headers)
-    keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
-    handed = zip(
-        _names(rows), _places(rows), keys, values, rows["timestamp"].to_numpy().tolist(), headers, strict=False
-    )
+        added = ((work.config["epoch_header"], str(work.orders.epoch).encode()),)
+    handed = _handed(rows, partial(_rows_for_topics, added=added))
     work.producer.produce(judge.passing(handed), judge.refuse)
 
 
 def produce_changelog(work: Work) -> None:
     """Hand over the rows of the changelogs; the partition is the shard."""
     rows = _of_kind(work, CHANGELOG)
-    columns = rows["partition"].to_numpy().tolist(), rows["key"].to_pylist(), rows["value"].to_pylist()
-    topics = _names(rows, partial(changelog_name, work.application_id))
-    times = rows["timestamp"].to_numpy().tolist()
-    work.producer.produce(zip(topics, *columns, times, _headers(rows), strict=False))
+    work.producer.produce(_handed(rows, partial(_rows_of_changelogs, work.application_id)))
     ends = {store: list(by_shard) for store, by_shard in work.ends.items()}
     written = rows.group_by(["name", "partition"]).aggregate([([], "count_all")]).to_pylist()
     for store, shard, count in ((row["name"], row["partition"], row["count_all"]) for row in written):
@@ -172,17 +169,35 @@ def _of_kind(work: Work, kind: int) -> pa.Table:
     return rows
 
 
-def _names(rows: pa.Table, topic: Callable[[str], str] = str) -> Iterable[str]:
+def _handed(rows: pa.Table, of_window: Callable[[pa.RecordBatch], Iterable[Row]]) -> Iterable[Row]:
+    """Return rows as the producer wants them, a window at a time: their memory is used again, and is still near."""
+    return chain.from_iterable(map(of_window, rows.to_batches(max_chunksize=WINDOW)))
+
+
+def _rows_for_topics(rows: pa.RecordBatch, added: Headers) -> Iterable[Row]:
+    headers = _headers(rows)
+    if added:
+        headers = ((*given, *added) for given in headers)
+    return zip(_names(rows), _places(rows), *_columns(rows), headers, strict=False)
+
+
+def _rows_of_changelogs(application_id: str, rows: pa.RecordBatch) -> Iterable[Row]:
+    names = _names(rows, partial(changelog_name, application_id))
+    return zip(names, rows["partition"].to_numpy().tolist(), *_columns(rows), _headers(rows), strict=False)
+
+
+def _columns(rows: pa.RecordBatch) -> tuple[list[bytes | None], list[bytes | None], list[int]]:
+    return rows["key"].to_pylist(), rows["value"].to_pylist(), rows["timestamp"].to_numpy().tolist()
+
+
+def _names(rows: pa.RecordBatch, topic: Callable[[str], str] = str) -> Iterable[str]:
     """Return the topics of rows, which are few: one that is all of them is told for ever."""
-    names = [topic(name) for name in rows["name"].unique().to_pylist()]
-    if len(names) == 1:
-        return repeat(names[0])
-    encoded = rows["name"].combine_chunks().dictionary_encode()
+    encoded = rows["name"].dictionary_encode()
     names = [topic(name) for name in encoded.dictionary.to_pylist()]
-    return [names[number] for number in encoded.indices.to_numpy().tolist()]
+    return repeat(names[0]) if len(names) == 1 else [names[number] for number in encoded.indices.to_numpy().tolist()]
 
 
-def _places(rows: pa.Table) -> Iterable[int | None]:
+def _places(rows: pa.RecordBatch) -> Iterable[int | None]:
     """Return the partitions of rows; None: the producer's choice."""
     partitions = rows["partition"].to_numpy()
     if (partitions < 0).all():
@@ -190,7 +205,7 @@ def _places(rows: pa.Table) -> Iterable[int | None]:
     return [None if partition < 0 else partition for partition in partitions.tolist()]
 
 
-def _headers(rows: pa.Table) -> Iterator[Any]:
+def _headers(rows: pa.RecordBatch) -> Iterable[Headers]:
     column = rows["headers"]
     if column.null_count == len(column):
         return repeat(())
