@@ -14,8 +14,16 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.dev.jars import SPARK_CONNECTOR, resolve
+from penstock.dev.jars import resolve
 
+#: what Spark's own streams read Kafka with. Not every registry carries the token provider in the version of the connector; the
+#: earlier one is the same small jar. Each is taken alone: Spark has the rest
+CONNECTOR = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0@jar",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0@jar",
+    "org.apache.kafka:kafka-clients:3.9.2@jar",
+    "org.apache.commons:commons-pool2:2.13.1@jar",
+)
 #: of a batch, at most: of Spark's aggregations as many as of an epoch of Penstock; less of what is a hundred times slower
 MOST_RECORDS = {"sql": 500_000, "tws": 10_000}
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -31,7 +39,7 @@ def session(threads: str) -> Any:
     from pyspark.sql import SparkSession
 
     settings = {
-        "spark.jars": ",".join(map(str, resolve(SPARK_CONNECTOR))),
+        "spark.jars": ",".join(map(str, resolve(CONNECTOR))),
         "spark.sql.shuffle.partitions": threads,
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",

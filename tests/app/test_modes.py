@@ -3,7 +3,6 @@
 import pytest
 
 from penstock import ProcessingError, Processor, PunctuationType, Record, Serdes, Stores, StreamsBuilder, TopicError
-from penstock.engine.spark import BATCH_BYTES, MOST_ROWS
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -198,12 +197,3 @@ def test_a_chosen_topic_that_does_not_exist_is_an_error_that_names_it(start, clu
         driven.drain()
     assert driven.loop.totals.retries == 0
     assert cluster.log.admin.committed(start.application_id) == {}
-
-
-@pytest.mark.parametrize(("size", "rows"), [(10, MOST_ROWS), (100_000, BATCH_BYTES // 100_000)], ids=["small", "large"])
-def test_batches_on_their_way_into_python_hold_as_many_rows_as_the_records_allow(start, cluster, size, rows):
-    builder, lines = StreamsBuilder(), cluster.topic("lines")
-    builder.stream(lines, value=Serdes.string).filter(lambda key, value: False).to(cluster.topic("none"))
-    cluster.send(lines, *(("k", "x" * size, 0) for _ in range(20)))
-    app = start(builder).drain()
-    assert rows * 0.9 <= app.engine.lanes.rows_of_a_batch <= rows

@@ -6,11 +6,12 @@ import pyarrow as pa
 import pytest
 
 from penstock import Processor, Serdes, Stores, StreamsBuilder
-from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, TELLING, Letters, gathered_topics, raw_rows
+from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, TELLING, Letters
 from penstock.engine.offsets import Range
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, raw_headers
+from penstock.lane.intake import raw_batch
 from penstock.lane.orders import Orders, Report, Stage
-from penstock.log.ranges import RangeRows
+from penstock.log.rows import RangeRows
 from penstock.plan.plan import make_plan
 from penstock.state.shards import shard_of
 
@@ -115,7 +116,7 @@ def test_a_raw_row_is_what_sparks_source_makes_of_a_record(stage):
         RangeRows("a", 3, [7], [b"key"], [b"value"], [99], [(("h", b"1"), ("n", None))]),
         RangeRows("b", 18, [8, 9], [None, b""], [None, b""], [1, 2], [(), ()]),
     ]
-    batch = raw_rows(rows, ("a", "b"), stage)
+    batch = pa.concat_batches([raw_batch(found, ("a", "b"), stage) for found in rows])
     assert batch.schema == RAW_SCHEMA
     columns = batch.to_pydict()
     assert columns["shard"] == [shard_of(b"key", 16), 2, shard_of(b"", 16)]
@@ -135,6 +136,7 @@ def test_the_records_of_a_shared_store_go_to_one_shard():
     builder.stream("a").process(Nothing, stores=["all"])
     builder.stream("b").to("out")
     stage = stage_of(builder)
-    assert gathered_topics(stage, ("a", "b")) == ("a",)
+    assert stage.gathered(("a", "b")) == {"a"}
     rows = [RangeRows(topic, 5, [0], [b"key"], [b"v"], [1], [()]) for topic in ("a", "b")]
-    assert raw_rows(rows, ("a", "b"), stage)["shard"].to_pylist() == [0, shard_of(b"key", 16)]
+    shards = [raw_batch(found, ("a", "b"), stage)["shard"].to_pylist() for found in rows]
+    assert shards == [[0], [shard_of(b"key", 16)]]

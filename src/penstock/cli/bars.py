@@ -42,10 +42,3 @@ def fetch(what: str, coordinates: Iterable[str], jars: int) -> None:
 
     with downloading(what, jars) as tell:
         resolve(coordinates, progress=tell)
-
-
-def fetch_connector() -> None:
-    """Bring what Spark reads Kafka with."""
-    from penstock.dev.jars import SPARK_CONNECTOR
-
-    fetch("Spark's Kafka connector", SPARK_CONNECTOR, len(SPARK_CONNECTOR))

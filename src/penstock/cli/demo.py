@@ -53,12 +53,11 @@ def demo(
 
 
 def fetch_jars() -> None:
-    """Bring what Kafka and Spark need, with a bar, once."""
-    from penstock.cli.bars import fetch, fetch_connector
+    """Bring what Kafka needs, with a bar, once."""
+    from penstock.cli.bars import fetch
     from penstock.dev.server import COORDINATES, JARS
 
     fetch("Kafka", COORDINATES, JARS)
-    fetch_connector()
 
 
 def _run(

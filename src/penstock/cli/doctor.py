@@ -19,9 +19,7 @@ from penstock.cli.output import JsonOption, console, print_json
 
 
 def doctor(
-    full: Annotated[
-        bool, typer.Option("--full", help="Also fetch Spark's connector, start Spark and let it do a little work.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also start Spark and let it do a little work.")] = False,
     bootstrap: BootstrapOption = None,
     client: ClientOption = None,
     as_json: JsonOption = False,

@@ -148,21 +148,13 @@ def cache() -> Finding:
 
 
 def jars() -> Iterator[Finding]:
-    """Tell which sets of jars are in the cache. They come when they are needed: none must be there."""
+    """Tell whether the jars of a broker are in the cache. They come when they are needed: they need not be there."""
     from penstock.dev import server
-    from penstock.dev.jars import SPARK_CONNECTOR, cached
+    from penstock.dev.jars import cached
 
-    sets = (
-        ("Kafka's jars", server.COORDINATES, "`penstock dev` fetches them, if you want a broker here"),
-        (
-            "Spark's connector",
-            SPARK_CONNECTOR,
-            "`penstock run` fetches it when it first starts, `penstock doctor --full` now",
-        ),
-    )
-    for subject, coordinates, advice in sets:
-        kept = cached(coordinates)
-        if kept is None:
-            yield Finding(subject, "not fetched yet", advice, may=True)
-        else:
-            yield Finding(subject, f"{len(kept)} jars")
+    kept = cached(server.COORDINATES)
+    if kept is None:
+        advice = "`penstock dev` fetches them, if you want a broker here"
+        yield Finding("Kafka's jars", "not fetched yet", advice, may=True)
+    else:
+        yield Finding("Kafka's jars", f"{len(kept)} jars")

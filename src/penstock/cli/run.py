@@ -113,9 +113,6 @@ def choose_view(as_json: bool, plain: bool) -> View:
 
 def conduct(app: App, view: View, *, until_caught_up: bool, trace: bool) -> int:
     """Run an App to its end, showing it; return the exit code."""
-    from penstock.cli.bars import fetch_connector
-
-    fetch_connector()
     gauge, ended = Gauge(), threading.Event()
     app.on_state_change(lambda new, _: ended.set() if new in ("NOT_RUNNING", "ERROR") else None)
     restoring = Restoring(view)

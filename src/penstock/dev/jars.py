@@ -27,7 +27,6 @@ from penstock.dev.trust import trust_options
 from penstock.errors import PenstockError
 
 __all__ = [
-    "SPARK_CONNECTOR",
     "JarsNotFound",
     "JavaNotFound",
     "cache_root",
@@ -39,15 +38,6 @@ __all__ = [
 ]
 
 Progress = Callable[[str], None]
-
-#: what Spark reads Kafka with. Not every registry carries the token provider in the version of the connector; the earlier
-#: one is the same small jar. Each is taken alone: Spark has the rest
-SPARK_CONNECTOR = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0@jar",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0@jar",
-    "org.apache.kafka:kafka-clients:3.9.2@jar",
-    "org.apache.commons:commons-pool2:2.13.1@jar",
-)
 
 
 class JarsNotFound(PenstockError):

@@ -1,65 +1,53 @@
-"""Spark: the only file that builds DataFrames. An epoch is one job. One of few records is a letter (``engine.letters``): one task does
-all of it, without a plan. Of others the plan is that of the steps::
+"""Spark: the only file that knows it. An epoch is one job. One of few records is a letter (``engine.letters``): one task does all of it.
+Of others the job is made of the steps of the plan::
 
-    kafka source of exactly the ranges                                       [JVM]
-    ─ tell the times of the records, if the first step needs them            [Python, in the reading tasks]
+    read exactly the ranges (``lane.intake``)                                [Python, in the reading tasks]
+    ─ tell the times of the records, if the first step needs them
     ─ exchange by lane, unless the first step runs where it reads            [JVM]
     ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
-    envelope rows to the driver, in parcels
+    envelope rows to the driver
 
-What leaves Python to enter it again goes in parcels, too: Spark takes every row apart, and puts it together again.
+All rows go in parcels: Spark would take every one of them apart, and put it together again. Where the tasks share a machine it moves
+their names only (``lane.parcel``, ``engine.staging``).
 
-The functions that travel to the workers are closures over a broadcast and bytes; what they run is ``lane.run``, which knows no Spark.
+What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
+DataFrames: to analyse, plan and compile one takes longer than many an epoch (docs/decisions/0020).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pickle
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.dev.jars import SPARK_CONNECTOR, resolve
 from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
-from penstock.engine.letters import Letters, gathered_topics
+from penstock.engine.letters import Letters
 from penstock.engine.offsets import Range
+from penstock.engine.staging import Staging
 from penstock.errors import EngineError
+from penstock.lane import entry
 from penstock.lane.envelope import NOTE
-from penstock.lane.inbox import PARTITIONS
-from penstock.lane.letter import open_letter, open_restore
-from penstock.lane.orders import Orders, Report, Stage, decode_report, encode_orders
-from penstock.lane.parcel import unpacked, unpacked_bytes
+from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
+from penstock.lane.parcel import unpacked
 from penstock.log.kafka import KafkaLog
 
-#: rows of an Arrow batch on its way into Python: larger ones are slower to make; fewer while rows are large or not known yet
-MOST_ROWS, FIRST_ROWS, BATCH_BYTES = 10_000, 500, 1 << 26
-PARCEL = "parcel binary"
-ADDRESSED = "lane int, final boolean, parcel binary"
 #: how long a letter's records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
 READ_SECONDS = 10.0
-RAW = "shard int, place int, offset bigint, key binary, value binary, timestamp bigint, headers string"
 
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
-    "spark.sql.adaptive.enabled": "false",
-    # the newer reader of the connector hands out rows as they are; the older one makes objects of them, and rows again
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-    # Spark would measure a batch after every row, which costs more than the row: rows are counted instead (``SparkLanes._fit``)
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.python.worker.reuse": "true",
     # over TCP each end holds its last small packet back until the other has acknowledged one: 40 ms a task
     "spark.python.unix.domain.socket.enabled": "true",
@@ -68,16 +56,11 @@ SETTINGS = {
     "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # sums over every row, for stages that are run again: here the whole epoch is
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
-    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
-    "spark.shuffle.checksum.enabled": "false",
+    "spark.shuffle.checksum.enabled": "false",  # sums for stages that are run again: here the whole epoch is
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.rpc.message.maxSize": "512",
     "spark.driver.maxResultSize": "0",
-    "spark.sql.ui.retainedExecutions": "2",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
@@ -94,11 +77,8 @@ JVM = (
 )
 
 
-def make_session(
-    master: str, name: str, settings: Mapping[str, str] | None = None, progress: Callable[[str], None] | None = None
-) -> Any:
+def make_session(master: str, name: str, settings: Mapping[str, str] | None = None) -> Any:
     """Start Spark, or join what runs at ``master``."""
-    jars = resolve(SPARK_CONNECTOR, progress=progress)
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run what the driver runs
     from pyspark.sql import SparkSession
@@ -107,7 +87,6 @@ def make_session(
     options = SETTINGS | {
         "spark.master": master,
         "spark.app.name": name,
-        "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
@@ -167,41 +146,22 @@ class SparkLanes:
 
     def __init__(self, session: Any, stage: Stage, log: KafkaLog, letter_records: int) -> None:
         from pyspark import cloudpickle
-        from pyspark.sql import functions as f
 
         self._session = session
+        self._staging: Staging | None = None
+        if session.sparkContext.master.startswith("local"):
+            self._staging = Staging(
+                Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
+            )
+            stage = replace(stage, staging=str(self._staging.folder))
         self._stage = stage
         self._cores = max(1, int(session.sparkContext.defaultParallelism))
         data = pickle.dumps((_import_paths(), cloudpickle.dumps(stage)))  # type: ignore[no-untyped-call]
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
         self._thread: threading.Thread | None = None
-        options = {
-            "kafka.max.poll.records": "10000",
-            "kafka.max.partition.fetch.bytes": "4194304",
-            "kafka.fetch.max.wait.ms": "10",  # a range is there when it is asked for; only markers at its end are waited for
-            # a cluster that is away is waited for by the loop, which says so and can be stopped
-            "kafka.request.timeout.ms": "9000",
-            "kafka.default.api.timeout.ms": "10000",
-            **log.connection.spark_options(),  # what the user says wins over these, but not over what follows
-            "kafka.isolation.level": "read_committed",
-            "includeHeaders": "true",
-            "failOnDataLoss": "true",
-            "fetchOffset.retryIntervalMs": "10",
-            "fetchOffset.numRetries": "1",
-            "kafkaConsumer.pollTimeoutMs": "60000",
-        }
-        # executors keep the consumers of a group, and want their settings to be always the same
-        digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]
-        options["kafka.group.id"] = f"{stage.application_id}-spark-{digest}"
-        self._reader = session.read.format("kafka").options(**options)
-        #: the lane of a parcel, and of a raw row
-        self._lane = {True: f.col("lane"), False: f.pmod(f.col("shard"), f.lit(stage.lanes)).cast("int")}
-        #: rows of an Arrow batch, as the last epoch's records allow
-        self.rows_of_a_batch = FIRST_ROWS
-        self._columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Any]] = {}
         self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
-        self._calls: dict[int, _Call] = {}
+        self._jobs = _Jobs(session.sparkContext, self._broadcast, stage.lanes)
 
     @property
     def parallelism(self) -> int:
@@ -212,30 +172,37 @@ class SparkLanes:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
         letter = self.letters.write(orders, ranges)
-        with _telling_why():
+        parts = self._shared_out(ranges) if letter is None else [[]]
+        with _telling_why(), self._tidying():
             self._join_group()
-            rows = self._frame(orders, ranges) if letter is None else self._send(open_letter, 1, orders, letter)
+            functions = (
+                self._functions(orders, parts) if letter is None else [self._given(entry.letter, orders, letter)]
+            )
+            rows = unpacked(self._jobs.run(len(parts), functions))
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         self.letters.learn(reports)
-        self._fit(reports)
         return rows
 
     def restore(self, orders: Orders) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():
-            return self._send(open_restore, self._stage.lanes, orders)
+            return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
 
-    def _send(self, function: Callable[..., list[bytes]], tasks: int, orders: Orders, *given: bytes) -> pa.Table:
-        """Call a function in so many tasks; return the rows of the parcels that it returns."""
-        if tasks not in self._calls:
-            self._calls[tasks] = _Call(self._session.sparkContext, self._broadcast, tasks)
-        parcels = self._calls[tasks](partial(function, self._broadcast, self._identity, encode_orders(orders), *given))
-        return unpacked_bytes(parcels)
+    def _shared_out(self, ranges: list[Range]) -> list[list[Range]]:
+        first = self._stage.plan.steps[0]  # calls are bounded per lane
+        most = min(self._cores, self._stage.lanes) if first.waits and not first.exchange else self._cores
+        return shared_out(ranges, most)
 
-    def _frame(self, orders: Orders, ranges: list[Range]) -> pa.Table:
-        # for every epoch: applications that share a session have rows of different sizes
-        self._session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self.rows_of_a_batch))
-        return unpacked(self._plan(orders, ranges).toArrow())
+    def _functions(self, orders: Orders, parts: list[list[Range]]) -> list[Callable[..., Any]]:
+        """Return what an epoch runs, one after the other, each before an exchange but the last."""
+        steps = self._stage.plan.steps
+        reading = [self._given(entry.read, orders, parts)] if steps[0].exchange else []
+        return reading + [
+            self._given(entry.run, orders, step.level, None if step.exchange else parts) for step in steps
+        ]
+
+    def _given(self, function: Callable[..., Any], orders: Orders, *given: Any) -> Callable[..., Any]:
+        return partial(function, self._broadcast, self._identity, encode_orders(orders), *given)
 
     def cancel(self) -> None:
         """Let an epoch that runs in another thread fail now."""
@@ -251,84 +218,52 @@ class SparkLanes:
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
         self._broadcast.destroy(blocking=False)
+        if self._staging is not None:
+            self._staging.close()
 
-    def _fit(self, reports: list[Report]) -> None:
-        """Let the next epoch's batches hold as many rows as the records of this one allow."""
-        count, size = sum(report.records for report in reports), sum(report.size for report in reports)
-        if count:
-            self.rows_of_a_batch = max(1, min(MOST_ROWS, BATCH_BYTES * count // max(size, 1)))
-
-    def _plan(self, orders: Orders, ranges: list[Range]) -> Any:
-        data = encode_orders(orders)
-        first = self._stage.plan.steps[0]
-        frame = self._read(ranges, orders.topics) if ranges else self._nothing()
-        *_, last = self._stage.plan.steps
-        in_parcels = bool(ranges) and first.timed and first.exchange and self._stage.shards > 1
-        if in_parcels:
-            frame = frame.mapInArrow(_sorting(self._broadcast, self._identity, data), ADDRESSED)
-        for step in self._stage.plan.steps:
-            if step.exchange:  # every row to its lane, or every parcel of rows
-                frame = frame.repartitionById(self._stage.lanes, self._lane[in_parcels])
-            run = _stepping(self._broadcast, self._identity, data, step.level, opened=in_parcels, last=step is last)
-            frame = frame.mapInArrow(run, PARCEL if step is last else ADDRESSED)
-            in_parcels = True
-        return frame
-
-    def _read(self, ranges: list[Range], topics: tuple[str, ...]) -> Any:
-        for name, value in _range_options(ranges).items():
-            self._reader.option(name, value)
-        read = tuple(sorted({r.topic for r in ranges}))
-        frame = self._reader.load().select(*self._raw_columns(read, topics))
-        first = self._stage.plan.steps[0]  # calls are bounded per lane
-        most = min(self._cores, self._stage.lanes) if first.waits and not first.exchange else self._cores
-        return frame.coalesce(most) if len(ranges) > most else frame
-
-    def _raw_columns(self, read: tuple[str, ...], topics: tuple[str, ...]) -> list[Any]:
-        """Return the columns of a raw row; made once, because each part of an expression is a call to the JVM.
-
-        Numbers where they will do: every column costs on its way through the exchange and into Python, a text most.
-        """
-        if (read, topics) not in self._columns:
-            from pyspark.sql import functions as f
-
-            shards, topic = f.lit(self._stage.shards), f.col("topic")
-            shard = f.coalesce(f.pmod(f.crc32("key"), shards), f.pmod(f.col("partition"), shards)).cast("int")
-            gathered = gathered_topics(self._stage, read)
-            if gathered:
-                shard = f.when(topic.isin(*gathered), f.lit(0)).otherwise(shard)
-            number = f.lit(topics.index(read[-1]) * PARTITIONS)
-            for name in read[:-1]:
-                number = f.when(topic == name, f.lit(topics.index(name) * PARTITIONS)).otherwise(number)
-            # as text: nested columns cross into Python at 30 µs a row
-            headers = f.when(f.size("headers") > 0, f.to_json("headers"))
-            self._columns[read, topics] = [
-                shard.alias("shard"),
-                (number + f.col("partition")).cast("int").alias("place"),
-                *(f.col(name) for name in ("offset", "key", "value")),
-                f.unix_millis("timestamp").alias("timestamp"),
-                headers.alias("headers"),
-            ]
-        return self._columns[read, topics]
-
-    def _nothing(self) -> Any:
-        return self._session.createDataFrame([], RAW)
+    @contextmanager
+    def _tidying(self) -> Iterator[None]:
+        """Delete what an epoch that fails leaves behind."""
+        try:
+            yield
+        except BaseException:
+            if self._staging is not None:
+                self._staging.clear()
+            raise
 
 
-class _Call:
-    """A job that calls a function in a number of tasks, as ``mapPartitionsWithIndex(...).collect()`` does.
+def shared_out(ranges: Iterable[Range], most: int) -> list[list[Range]]:
+    """Return ranges in at most so many parts of about the same size; one at least.
 
-    That asks the JVM some thirty questions, half a millisecond each; all but three of the answers are always the same.
+    >>> shared_out([Range("a", 0, 0, 5), Range("a", 1, 0, 3), Range("a", 2, 0, 3)], 2)
+    [[('a', 0, 0, 5)], [('a', 1, 0, 3), ('a', 2, 0, 3)]]
+    """
+    parts: list[list[Any]] = [[]]
+    sizes = [0]
+    for one in sorted(ranges, key=lambda r: r.end - r.start, reverse=True):
+        least = min(range(len(parts)), key=sizes.__getitem__)
+        if sizes[least] and len(parts) < most:
+            parts.append([])
+            sizes.append(0)
+            least = len(parts) - 1
+        parts[least].append(tuple(one))
+        sizes[least] += one.end - one.start
+    return parts
+
+
+class _Jobs:
+    """Runs functions in tasks, as ``mapPartitionsWithIndex(...).partitionBy(...)....collect()`` does.
+
+    That asks the JVM some thirty questions for each function, half a millisecond each; most of the answers are always the same.
+    A function is called with the number of the task and with what comes to it: numbers that mean nothing, or bytes.
     """
 
-    def __init__(self, context: Any, broadcast: Any, tasks: int) -> None:
+    def __init__(self, context: Any, broadcast: Any, lanes: int) -> None:
         from py4j.java_collections import ListConverter, MapConverter  # type: ignore[import-untyped]
         from pyspark.serializers import NoOpSerializer
 
-        rows = context.parallelize(list(range(tasks)), tasks)
         client = context._gateway._gateway_client
-        self._context = context
-        self._rows = rows._jrdd.rdd()
-        self._codecs = None, rows._jrdd_deserializer, NoOpSerializer()
+        self._context, self._jvm, self._bytes = context, context._jvm, NoOpSerializer()
         self._surroundings = (
             MapConverter().convert(context.environment, client),
             ListConverter().convert(context._python_includes, client),
@@ -337,29 +272,31 @@ class _Call:
             ListConverter().convert([broadcast._jbroadcast], client),
             context._javaAccumulator,
         )
-        self._function, self._job = context._jvm.SimplePythonFunction, context._jvm.PythonRDD
+        self._by_lane = self._jvm.PythonPartitioner(lanes, 0)
+        self._tasks: dict[int, tuple[Any, Any]] = {}
 
-    def __call__(self, function: Callable[[int, Iterable[Any]], list[bytes]]) -> list[bytes]:
-        """Return what the function returns in all tasks."""
+    def run(self, tasks: int, functions: Sequence[Callable[[int, Iterable[Any]], Iterable[bytes]]]) -> list[bytes]:
+        """Return what the last function returns in all tasks. Of others it goes to a lane each: (lane, bytes) in turn."""
         from pyspark.util import _load_from_socket
 
-        command = pickle.dumps((function, *self._codecs))
-        self._context._pickled_broadcast_vars.clear()  # who pickles a broadcast is on the list of what a job needs: see above
-        called = self._function(bytearray(command), *self._surroundings)
-        where = self._job.collectAndServe(self._job(self._rows, called, False, False))
-        with _load_from_socket(where, self._codecs[-1]) as answers:
+        if tasks not in self._tasks:
+            rows = self._context.parallelize(list(range(tasks)), tasks)
+            self._tasks[tasks] = rows._jrdd.rdd(), rows._jrdd_deserializer
+        *earlier, last = functions
+        coming, codec = self._tasks[tasks]
+        for function in earlier:
+            pairs = self._jvm.PairwiseRDD(self._called(coming, codec, function)).asJavaPairRDD()
+            coming, codec = self._jvm.PythonRDD.valueOfPair(pairs.partitionBy(self._by_lane)).rdd(), self._bytes
+        where = self._jvm.PythonRDD.collectAndServe(self._called(coming, codec, last))
+        with _load_from_socket(where, self._bytes) as answers:
             return list(answers)
 
-
-def _range_options(ranges: list[Range]) -> dict[str, str]:
-    assign: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for topic, partition, start, end in ranges:
-        assign.setdefault(topic, []).append(partition)
-        starts.setdefault(topic, {})[str(partition)] = start
-        ends.setdefault(topic, {})[str(partition)] = end
-    return {"assign": json.dumps(assign), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
+    def _called(self, coming: Any, codec: Any, function: Callable[..., Any]) -> Any:
+        command = pickle.dumps((function, None, codec, self._bytes))
+        self._context._pickled_broadcast_vars.clear()  # who pickles a broadcast is on the list of what a job needs: see above
+        return self._jvm.PythonRDD(
+            coming, self._jvm.SimplePythonFunction(bytearray(command), *self._surroundings), False, False
+        )
 
 
 def _import_paths() -> list[str]:
@@ -388,44 +325,3 @@ def _gist(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Caused by" in line or "Error" in line or "Exception" in line]
     return " | ".join((telling or lines)[:3])[:1500].lstrip(": ")
-
-
-# ---- what travels to the workers
-
-_Batches = Iterator[pa.RecordBatch]
-
-
-def _stepping(
-    broadcast: Any, identity: str, orders: bytes, level: int, *, opened: bool, last: bool
-) -> Callable[[_Batches], _Batches]:
-    def step(batches: _Batches) -> _Batches:
-        from pyspark import TaskContext
-
-        from penstock.lane import exchange
-        from penstock.lane.orders import decode_orders
-        from penstock.lane.parcel import packed
-        from penstock.lane.run import run_step
-        from penstock.lane.worker import worker_for
-
-        task = TaskContext.get()
-        assert task is not None
-        worker = worker_for(identity, lambda: broadcast.value)
-        final: list[bytes] = []
-        coming = exchange.opened(batches, final) if opened else batches
-        rows = run_step(worker, decode_orders(orders), level, task.partitionId(), coming)
-        return packed(rows, final) if last else exchange.addressed(rows, worker.stage.lanes, final)
-
-    return step
-
-
-def _sorting(broadcast: Any, identity: str, orders: bytes) -> Callable[[_Batches], _Batches]:
-    def sort(batches: _Batches) -> _Batches:
-        from penstock.lane.exchange import addressed
-        from penstock.lane.orders import decode_orders
-        from penstock.lane.run import tell_times
-        from penstock.lane.worker import worker_for
-
-        worker = worker_for(identity, lambda: broadcast.value)
-        return addressed(tell_times(worker, decode_orders(orders), batches), worker.stage.lanes)
-
-    return sort

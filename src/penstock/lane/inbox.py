@@ -393,6 +393,18 @@ def _whole(column: Any) -> pa.Array:
     return column
 
 
+_encode = msgspec.json.Encoder().encode
+
+
+def header_text(headers: Headers) -> str | None:
+    """Return headers as the text that a raw row has of them; None if there are none.
+
+    >>> header_text((("a", b"1"), ("b", None)))
+    '[{"key":"a","value":"MQ=="},{"key":"b","value":null}]'
+    """
+    return _encode([{"key": key, "value": value} for key, value in headers]).decode() if headers else None
+
+
 class _Header(msgspec.Struct):
     key: str
     value: bytes | None = None

@@ -7,41 +7,17 @@ worker. Each lane runs as it does in a task of its own: the same rows in, the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from penstock.lane.envelope import FAILURE, SINK
 from penstock.lane.inbox import numbers
-from penstock.lane.orders import Orders, decode_orders
-from penstock.lane.parcel import packed
-from penstock.lane.run import restore_lane, run_step, tell_times
-from penstock.lane.worker import Worker, worker_for
+from penstock.lane.orders import Orders
+from penstock.lane.run import run_step, tell_times
+from penstock.lane.worker import Worker
 
 Batches = list[pa.RecordBatch]
-
-
-def open_letter(
-    stage: Any, identity: str, orders: bytes, letter: bytes, _task: int, rows: Iterable[Any]
-) -> list[bytes]:
-    """Run the epoch of a letter in a worker; return what leaves it in parcels. ``stage``: holds the bytes of it, as ``value``."""
-    for _ in rows:  # a worker is used again only if it has read all that it was sent
-        pass
-    worker = worker_for(identity, lambda: stage.value)
-    return parcels(run_letter(worker, decode_orders(orders), letter))
-
-
-def open_restore(stage: Any, identity: str, orders: bytes, lane: int, rows: Iterable[Any]) -> list[bytes]:
-    """Bring the shards of a lane nearer to the last barrier."""
-    for _ in rows:
-        pass
-    return parcels(restore_lane(worker_for(identity, lambda: stage.value), decode_orders(orders), lane))
-
-
-def parcels(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
-    """Return envelope rows as parcels."""
-    return [parcel for batch in packed(batches) for parcel in batch["parcel"].to_pylist()]
 
 
 def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ Report    what a lane tells the driver in return, as a NOTE row
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,8 @@ class Stage:
     state_dir: str
     bootstrap_servers: str
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    #: a folder that all tasks share, for parcels on their way; None: there is none
+    staging: str | None = None
 
     @cached_property
     def sources(self) -> dict[str, SourceNode]:
@@ -56,6 +58,19 @@ class Stage:
     def counted_topics(self) -> frozenset[str]:
         """The topics between steps whose records are only counted."""
         return frozenset(topic for name in self.plan.counting for topic in self.sources[name].topics)
+
+    @cached_property
+    def _gathering(self) -> list[SourceNode]:
+        return [self.sources[name] for name in self.plan.one_shard if name in self.sources]
+
+    def gathered(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return those of the topics whose records all go to one shard."""
+        nodes = self._gathering
+        if not nodes:
+            return frozenset()
+        return frozenset(
+            t for t in topics if any(t in n.topics or (n.pattern and n.pattern.fullmatch(t)) for n in nodes)
+        )
 
     def step(self, level: int) -> Step:
         """Return the step of a level."""

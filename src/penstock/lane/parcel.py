@@ -1,13 +1,14 @@
-"""Parcels: envelope rows on their way to the driver, thousands in one cell.
+"""Parcels: rows on their way between tasks, and to the driver, thousands in one value: the bytes of an Arrow stream.
 
-Spark takes every row that leaves Python apart and puts it together again before the driver gets it. To it a parcel is one row with
-one value: the bytes of an Arrow stream.
+Spark would take every row that leaves Python apart, and put it together again. Where all tasks share a machine the stream is left in a
+file (*staged*), and the parcel is its name: the bytes of the records are then not copied through the JVM, which would do so six times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,15 +16,58 @@ from penstock.lane.envelope import SCHEMA
 
 #: a parcel is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 26
-PARCEL_SCHEMA = pa.schema([pa.field("parcel", pa.binary())])
+#: how a parcel begins that is the name of a file; a stream begins with four bytes of ones
+STAGED = b"file:"
+
+#: makes a parcel of rows
+Wrap: TypeAlias = Callable[[list[pa.RecordBatch]], bytes]
 
 
-def packed(batches: Iterable[pa.RecordBatch], parcels: Iterable[bytes] = ()) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in parcels; a batch is never cut. ``parcels``: some that are made already, if only when all rows are known.
+def parcel_of(batches: list[pa.RecordBatch]) -> bytes:
+    """Return rows as the bytes of an Arrow stream."""
+    stream = pa.BufferOutputStream()
+    _write(stream, batches)
+    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def staging(folder: str, unique: Callable[[], str]) -> Wrap:
+    """Return what leaves rows in files of a folder. ``unique`` makes their names."""
+
+    def stage(batches: list[pa.RecordBatch]) -> bytes:
+        path = os.path.join(folder, unique())
+        with pa.OSFile(path, "wb") as file:
+            _write(file, batches)
+        return STAGED + os.fsencode(path)
+
+    return stage
+
+
+def opened_parcel(parcel: bytes | memoryview) -> pa.Table:
+    """Return the rows of a parcel; a file is deleted, and its memory is freed with the rows.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> rows = pa.RecordBatch.from_pydict({"a": [1, 2]})
+    >>> parcel = staging(folder.name, lambda: "one")([rows])
+    >>> parcel.endswith(b"one"), opened_parcel(parcel)["a"].to_pylist(), os.listdir(folder.name)
+    (True, [1, 2], [])
+    >>> opened_parcel(parcel_of([rows]))["a"].to_pylist()
+    [1, 2]
+    """
+    if parcel[: len(STAGED)] != STAGED:
+        return pa.ipc.open_stream(parcel).read_all()
+    path = os.fsdecode(bytes(parcel[len(STAGED) :]))
+    with pa.memory_map(path) as file:
+        os.unlink(path)
+        return pa.ipc.open_stream(file).read_all()
+
+
+def packed(batches: Iterable[pa.RecordBatch], wrap: Wrap = parcel_of) -> Iterator[bytes]:
+    """Yield the rows in parcels; a batch is never cut.
 
     >>> from penstock.lane.envelope import NOTE, batch_of
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
-    >>> parcels = pa.Table.from_batches(packed([note, note]))
+    >>> parcels = list(packed([note, note]))
     >>> len(parcels), unpacked(parcels)["value"].to_pylist()
     (1, [b'all is well', b'all is well'])
     """
@@ -33,33 +77,18 @@ def packed(batches: Iterable[pa.RecordBatch], parcels: Iterable[bytes] = ()) -> 
         gathered.append(batch)
         size += batch.nbytes
         if size >= PARCEL_BYTES:
-            yield _row(parcel_of(gathered))
+            yield wrap(gathered)
             gathered, size = [], 0
     if gathered:
-        yield _row(parcel_of(gathered))
-    for parcel in parcels:
-        yield _row(parcel)
+        yield wrap(gathered)
 
 
-def unpacked(parcels: pa.Table) -> pa.Table:
+def unpacked(parcels: Iterable[bytes]) -> pa.Table:
     """Return the rows of parcels, in order."""
-    return unpacked_bytes(value.as_buffer() for chunk in parcels["parcel"].chunks for value in chunk)
+    return pa.concat_tables([SCHEMA.empty_table(), *map(opened_parcel, parcels)])
 
 
-def unpacked_bytes(parcels: Iterable[Any]) -> pa.Table:
-    """Return the rows of parcels that are bytes or buffers, in order."""
-    streams = [pa.ipc.open_stream(parcel) for parcel in parcels]
-    return pa.concat_tables([SCHEMA.empty_table(), *(stream.read_all() for stream in streams)])
-
-
-def parcel_of(batches: list[pa.RecordBatch]) -> bytes:
-    """Return rows as the bytes of an Arrow stream."""
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, batches[0].schema) as writer:
+def _write(sink: Any, batches: list[pa.RecordBatch]) -> None:
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=batches[0].schema))
-    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def _row(parcel: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([parcel], pa.binary())], schema=PARCEL_SCHEMA)

@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -19,11 +20,15 @@ from penstock.errors import StoreError, nearest
 from penstock.lane.async_calls import CallPool
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.orders import Orders, Stage
+from penstock.lane.parcel import Wrap, parcel_of, staging
 from penstock.lane.reading import Sources
 from penstock.lane.shards import Shards
 from penstock.state.merged import merged_view
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
+
+#: how long records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
+READ_SECONDS = 10.0
 
 _workers: dict[str, Worker] = {}
 
@@ -39,8 +44,21 @@ class Worker:
         #: the calls of ``map_values_async`` that run in this process
         self.calls = CallPool()
         self._numbers = count()
+        self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
         self._views: tuple[str, dict[str, Any]] = ("", {})
+
+    def reader(self) -> Any:
+        """Return what reads the records of epochs."""
+        if self._reader is None:
+            self._reader = self.shards.log.reader(timeout=READ_SECONDS)
+        return self._reader
+
+    @cached_property
+    def wrap(self) -> Wrap:
+        """What makes parcels of rows that go to other tasks and to the driver."""
+        folder = self.stage.staging
+        return parcel_of if folder is None else staging(folder, self.unique)
 
     def unique(self) -> str:
         """Return a name that no other task has."""

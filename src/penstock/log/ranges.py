@@ -8,8 +8,7 @@ there is nothing new; and for as long a partition that is asked for anew waits, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
@@ -19,7 +18,7 @@ from penstock.log.base import TopicPartition
 from penstock.log.client import Connection
 from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error, made
 from penstock.log.patience import Patience
-from penstock.record import Headers
+from penstock.log.rows import RangeRows, rows_of
 
 FETCH_WAIT_MS = 1
 POLL_SECONDS = 0.1
@@ -27,18 +26,6 @@ MEET_SECONDS = 5.0
 BATCH = 10_000
 #: ours unless the user says otherwise: a broker that has come back is found soon
 PREFERENCES = {"reconnect.backoff.max.ms": 1000}
-
-
-class RangeRows(NamedTuple):
-    """The records of one range, by column."""
-
-    topic: str
-    partition: int
-    offsets: list[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    timestamps: list[int]
-    headers: list[Headers]
 
 
 class KafkaRanges:
@@ -76,7 +63,7 @@ class KafkaRanges:
                     return None
             finally:
                 self._client.unassign()  # else it would go on asking for what comes
-        return [_columns(topic, partition, found[topic, partition]) for topic, partition, _, _ in ranges]
+        return [rows_of(topic, partition, found[topic, partition]) for topic, partition, _, _ in ranges]
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -144,12 +131,3 @@ class KafkaRanges:
 def _not_reached(waiting: dict[TopicPartition, int]) -> BrokerError:
     named = ", ".join(f"{topic}-{partition} up to {end}" for (topic, partition), end in sorted(waiting.items()))
     return BrokerError(f"could not read {named}: nothing comes, the broker does not answer", retriable=True)
-
-
-def _columns(topic: str, partition: int, messages: list[Message]) -> RangeRows:
-    times = [time for _, time in map(Message.timestamp, messages)]
-    given: Iterator[Any] = map(Message.headers, messages)
-    headers: list[Headers] = [tuple(pairs) if pairs else () for pairs in given]
-    offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]
-    keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-    return RangeRows(topic, partition, offsets, keys, values, times, headers)

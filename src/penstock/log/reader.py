@@ -20,6 +20,7 @@ from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.failures import TRANSIENT, broker_error, made
 from penstock.log.patience import Patience
+from penstock.log.rows import RangeRows, rows_of
 
 BATCH = 10_000
 POLL_SECONDS = 0.1
@@ -90,6 +91,11 @@ class KafkaReader:
         for reached, messages in self._lists(topic, partition, start, end, most):
             times = [time for _, time in map(Message.timestamp, messages)]
             yield reached, list(map(Message.key, messages)), list(map(Message.value, messages)), times
+
+    def rows(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[RangeRows]:
+        """Yield the same lists with offsets and headers."""
+        for _, messages in self._lists(topic, partition, start, end, most):
+            yield rows_of(topic, partition, messages)
 
     def _lists(
         self, topic: str, partition: int, start: int, end: int, most: int

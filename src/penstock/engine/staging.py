@@ -1,0 +1,44 @@
+"""A folder for parcels on their way between tasks that share a machine (``lane.parcel``).
+
+Who opens a parcel deletes it. What an epoch that failed has left is deleted before the next one, and the folder of a process that is
+no more by the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+
+class Staging:
+    """The folder of one run of an application."""
+
+    def __init__(self, home: Path) -> None:
+        """Make it below the state folder of the application, and delete those of processes that have ended."""
+        parent = home / "staging"
+        for other in parent.glob("*-*"):
+            if not _is_alive(other.name.partition("-")[0]):
+                shutil.rmtree(other, ignore_errors=True)
+        self.folder = parent / f"{os.getpid()}-{uuid.uuid4().hex}"
+        self.folder.mkdir(parents=True)
+
+    def clear(self) -> None:
+        """Delete what nobody has opened."""
+        for path in self.folder.iterdir():
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Delete the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:  # somebody else's, but alive
+        return True
+    return True

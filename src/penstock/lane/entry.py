@@ -1,0 +1,80 @@
+"""Where a task of Spark enters: functions of the number of the task and of what comes to it, parcels, to parcels.
+
+They travel to the workers by name. ``stage`` holds the bytes of the stage as its ``value``: it is broadcast, and read once by a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+from typing import Any
+
+from penstock.lane import exchange
+from penstock.lane.intake import Range, read_rows, taken_in
+from penstock.lane.letter import run_letter
+from penstock.lane.orders import decode_orders
+from penstock.lane.parcel import packed
+from penstock.lane.run import restore_lane, run_step
+from penstock.lane.worker import worker_for
+
+#: the lane of a parcel, as Spark wants to be told it
+_address = Struct("!q").pack
+
+
+def restore(stage: Any, identity: str, orders: bytes, lane: int, rows: Iterable[Any]) -> list[bytes]:
+    """Bring the shards of a lane nearer to the last barrier."""
+    _take_all(rows)
+    return list(packed(restore_lane(worker_for(identity, lambda: stage.value), decode_orders(orders), lane)))
+
+
+def letter(stage: Any, identity: str, orders: bytes, letter: bytes, _task: int, rows: Iterable[Any]) -> list[bytes]:
+    """Run the epoch of a letter."""
+    _take_all(rows)
+    return list(packed(run_letter(worker_for(identity, lambda: stage.value), decode_orders(orders), letter)))
+
+
+def read(
+    stage: Any, identity: str, orders: bytes, parts: Sequence[Sequence[Range]], task: int, rows: Iterable[Any]
+) -> Iterator[bytes]:
+    """Read ranges; yield the lane and the parcel of rows, in turn."""
+    _take_all(rows)
+    worker = worker_for(identity, lambda: stage.value)
+    found = taken_in(worker, decode_orders(orders), parts[task])
+    return _in_turn(exchange.addressed(found, worker.stage.lanes, wrap=worker.wrap))
+
+
+def run(
+    stage: Any,
+    identity: str,
+    orders: bytes,
+    level: int,
+    parts: Sequence[Sequence[Range]] | None,
+    task: int,
+    rows: Iterable[Any],
+) -> Iterator[bytes]:
+    """Run a step. ``parts``: what each task reads; None: parcels come. Yields parcels, before the last step each after its lane."""
+    worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
+    final: list[bytes] = []
+    if parts is None:
+        coming = exchange.opened(rows, final)
+    else:
+        _take_all(rows)
+        coming = read_rows(worker, given, parts[task])
+    leaving = run_step(worker, given, level, task, coming)
+    if level == worker.stage.plan.steps[-1].level:
+        yield from packed(leaving, worker.wrap)
+        yield from final
+    else:
+        yield from _in_turn(exchange.addressed(leaving, worker.stage.lanes, final, worker.wrap))
+
+
+def _in_turn(parcels: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    for lane, parcel in parcels:
+        yield _address(lane)
+        yield parcel
+
+
+def _take_all(rows: Iterable[Any]) -> None:
+    """A worker is used again only if it has read all that it was sent."""
+    for _ in rows:
+        pass

@@ -1,0 +1,75 @@
+"""Reading: the records of an epoch's ranges as raw rows (``lane.inbox``), in the tasks that read or, of a letter, in the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.lane.envelope import FAILURE, batch_of, order_of
+from penstock.lane.failure import pack_failure
+from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, header_text
+from penstock.lane.orders import Orders, Stage
+from penstock.lane.run import tell_times
+from penstock.lane.worker import Worker
+from penstock.log.rows import RangeRows
+
+#: topic, partition, start, end
+Range = tuple[str, int, int, int]
+#: messages that are objects at a time: few enough to stay in the processor's cache
+READ = 2_000
+#: rows of a batch, and its bytes: rows are handed on together, large ones soon
+BATCH, BATCH_BYTES = 20_000, 1 << 24
+
+
+def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of ranges as raw rows, range by range, in order of their offsets."""
+    reader = worker.reader()
+    for topic, partition, start, end in ranges:
+        waiting: list[pa.RecordBatch] = []
+        count = size = 0
+        for rows in reader.rows(topic, partition, start, end, READ):
+            waiting.append(raw_batch(rows, orders.topics, worker.stage))
+            count += len(rows.keys)
+            size += waiting[-1].nbytes
+            if count >= BATCH or size >= BATCH_BYTES:
+                yield pa.concat_batches(waiting)
+                waiting, count, size = [], 0, 0
+        if waiting:
+            yield pa.concat_batches(waiting)
+
+
+def taken_in(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
+    """Yield raw rows, with their times where the first step needs them; a failure is a row of the envelope."""
+    first = worker.stage.plan.steps[0]
+    try:
+        rows = read_rows(worker, orders, ranges)
+        yield from tell_times(worker, orders, rows) if first.timed and worker.stage.shards > 1 else rows
+    except Exception as error:
+        yield batch_of(FAILURE, order_of(0, 0, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+
+
+def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.RecordBatch:
+    """Return records as raw rows."""
+    count, shards = len(rows.keys), stage.shards
+    home = rows.partition % shards
+    if rows.topic in stage.gathered(topics):
+        shard = [0] * count
+    else:  # as ``shard_of``, without a call for each
+        shard = [home if key is None else crc32(key) % shards for key in rows.keys]
+    offsets = rows.offsets
+    headers = pa.nulls(count, pa.string())
+    if rows.headers is not None:
+        headers = pa.array([header_text(given) for given in rows.headers], pa.string())
+    columns = [
+        pa.array(shard, pa.int32()),
+        pa.array(np.full(count, topics.index(rows.topic) * PARTITIONS + rows.partition, dtype=np.int32)),
+        pa.array(np.arange(offsets.start, offsets.stop) if isinstance(offsets, range) else offsets, pa.int64()),
+        pa.array(rows.keys, pa.binary()),
+        pa.array(rows.values, pa.binary()),
+        pa.array(rows.timestamps, pa.int64()),
+        headers,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)

@@ -1,0 +1,37 @@
+"""The folder of parcels on their way: what is left in it, and by whom, is deleted."""
+
+import os
+import subprocess
+import sys
+
+from penstock.engine.staging import Staging
+
+
+def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone, alive = tmp_path / "staging" / f"{ended.pid}-a", tmp_path / "staging" / f"{os.getppid()}-a"
+    for folder in (gone, alive):
+        folder.mkdir(parents=True)
+        (folder / "parcel").write_bytes(b"")
+    staging = Staging(tmp_path)
+    assert not gone.exists()
+    assert (alive / "parcel").exists()
+    staging.close()
+    assert not staging.folder.exists()
+
+
+def test_what_nobody_has_opened_is_deleted_when_an_epoch_has_failed(tmp_path):
+    staging = Staging(tmp_path)
+    (staging.folder / "parcel").write_bytes(b"rows")
+    staging.clear()
+    assert list(staging.folder.iterdir()) == []
+    staging.close()
+
+
+def test_two_runs_of_one_process_have_a_folder_each(tmp_path):
+    one, other = Staging(tmp_path), Staging(tmp_path)
+    assert one.folder != other.folder
+    one.close()
+    assert other.folder.exists()
+    other.close()
