@@ -1,29 +1,16 @@
 """By column or one by one: whatever way records go through a step, what leaves it is the same."""
 
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pytest
+from both_ways import Runs, both_ways, records, usual, watch_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
-from penstock import config as configuration
-from penstock.lane import inbox, run
-from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of
-from penstock.lane.inbox import RAW_SCHEMA
-from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
-from penstock.lane.run import run_step
-from penstock.lane.task import Task
-from penstock.lane.worker import Worker
-from penstock.plan.plan import make_plan
 from penstock.windows import TimeWindows
-
-SHARDS = 2
-NEVER = 1 << 40
 
 
 class Total(msgspec.Struct):
@@ -164,129 +151,6 @@ SHAPES: list[Callable[[StreamsBuilder], None]] = [
     windowed, windowed_sum, joined, joined_with_counts,
 ]  # fmt: skip
 
-values = st.one_of(
-    st.integers(0, 4).map(lambda n: msgspec.json.encode({"n": n})), st.sampled_from([b'{ "n" : 3 }', None, b"{", b"{}"])
-)
-#: topic, partition, key, value, timestamp, headers
-records = st.lists(
-    st.tuples(
-        st.sampled_from(["in", "in", "in", "side"]),
-        st.integers(0, 1),
-        st.sampled_from([b"a", b"b", b"c", b"d", None, b"\xff"]) | st.sampled_from([b"a", b"b"]),
-        values,
-        st.integers(0, 40),
-        st.sampled_from([None, None, '[{"key":"h","value":"MQ=="}]']),
-    ),
-    max_size=40,
-)
-usual = st.lists(
-    st.tuples(
-        st.sampled_from(["in", "side"]),
-        st.integers(0, 1),
-        st.sampled_from([b"a", b"b", b"c"]),
-        st.integers(0, 4).map(lambda n: msgspec.json.encode({"n": n})),
-        st.integers(0, 40),
-        st.none(),
-    ),
-    min_size=1,
-    max_size=60,
-)
-
-
-class Runs:
-    """An application's steps, run without Spark over a folder of its own."""
-
-    def __init__(self, shape: Callable[[StreamsBuilder], None], folder: str, policy: str) -> None:
-        builder = StreamsBuilder()
-        shape(builder)
-        policies = {f"on_{name}_error": policy for name in ("processing", "deserialization")}
-        config = configuration.load({"application_id": "app", "dead_letter_topic": "dead", **policies}, environ={})
-        plan = make_plan(builder.build())
-        self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
-        self._worker = Worker(self._stage)
-        topics = {
-            topic: name for name, node in self._stage.sources.items() if not node.internal for topic in node.topics
-        }
-        self._topics, self._source_of = tuple(sorted(topics)), topics
-        self._offsets: dict[tuple[str, int], int] = {}
-        self._shards = [ShardOrder()] * SHARDS
-        self._snapshots: dict[int, dict[int, Any]] = {}
-        self._epoch = 0
-
-    def epoch(self, given_records: list[Any]) -> dict[str, Any]:
-        """Run an epoch; return what can be seen of it."""
-        self._epoch += 1
-        orders = Orders(
-            epoch=self._epoch, token=str(self._epoch), incarnation="x", shards=tuple(self._shards),
-            changelogs={name: [0] * SHARDS for name in self._stage.plan.topology.stores}, positions=[], topics=self._topics,
-            source_of=self._source_of, reached=[], partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots, global_ends=[],
-        )  # fmt: skip
-        rows = [row for row in map(self._raw, given_records) if row is not None]
-        batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
-        for step in self._stage.plan.steps:
-            first = step.level == 0
-            if first and step.exchange and step.timed:
-                batches = list(run.tell_times(self._worker, orders, batches))
-            batches = list(run_step(self._worker, orders, step.level, 0, batches))
-        return self._seen([row for batch in batches for row in rows_of(batch)])
-
-    def _raw(self, record: Any) -> dict[str, Any] | None:
-        topic, partition, key, value, timestamp, headers = record
-        if topic not in self._topics:
-            return None
-        offset = self._offsets[topic, partition] = self._offsets.get((topic, partition), -1) + 1
-        shard = partition % SHARDS if key is None else zlib.crc32(key) % SHARDS
-        place = self._topics.index(topic) * 65536 + partition
-        columns = (shard, place, offset, key, value, timestamp, headers)
-        return dict(zip(RAW_SCHEMA.names, columns, strict=True))
-
-    def _seen(self, rows: list[Any]) -> dict[str, Any]:
-        failed = [row.value for row in rows if row.kind == FAILURE]
-        if failed:
-            return {"failed": failed[0].count(b"ProcessingError"), "why": failed[0]}
-        seen: dict[str, Any] = {"sinks": {}, "changelogs": {}, "dropped": {}, "snapshots": {}}
-        for row in rows:
-            assert row.kind not in (RECORD, PENDING)
-            if row.kind == SINK:
-                key = (row.name, row.partition, row.key)
-                seen["sinks"].setdefault(key, []).append((row.value, row.timestamp, row.headers))
-            elif row.kind == CHANGELOG:
-                seen["changelogs"][row.name, row.partition, row.key] = (row.value, row.timestamp, row.headers)
-            elif row.kind == NOTE:
-                self._note(decode_report(row.value), seen)
-        return seen
-
-    def _note(self, report: Any, seen: dict[str, Any]) -> None:
-        for node, reason, many in report.dropped:
-            seen["dropped"][node, reason] = seen["dropped"].get((node, reason), 0) + many
-        for shot in report.snapshots.values():  # in which order a clock has come to know the partitions does not matter
-            for times in [*shot["clocks"].values(), *(store.get("times", []) for store in shot["stores"].values())]:
-                times.sort()
-        seen["snapshots"][report.level] = report.snapshots
-        self._snapshots.setdefault(report.level, {}).update(report.snapshots)
-        for shard, name in report.pending.items():
-            before = self._shards[shard].version
-            known = self._shards[shard].pending if before == str(self._epoch) else ()
-            last = self._shards[shard].before if before == str(self._epoch) else before
-            self._shards[shard] = ShardOrder(str(self._epoch), last, (*known, name))
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
-    return lambda: str(tmp_path_factory.mktemp("state"))
-
-
-def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str) -> None:
-    seen = []
-    for few, short in ((1, 1), (NEVER, 16)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, "FEW", few)
-            patch.setattr(inbox, "SHORT", short)
-            runs = Runs(shape, folders(), policy)
-            seen.append([runs.epoch(epoch) for epoch in epochs])
-    assert seen[0] == seen[1]
-    assert not any("failed" in epoch for epoch in seen[0]), seen[0]
-
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 @settings(max_examples=15, deadline=None)
@@ -320,15 +184,7 @@ BY_COLUMN = [
 
 @pytest.mark.parametrize("shape", BY_COLUMN, ids=lambda shape: shape.__name__)
 def test_records_without_surprises_go_by_column_in_every_step(shape, folders, monkeypatch):
-    taken: list[bool] = []
-    process = Task.process_columns
-
-    def noted(task: Task, source: str, columns: Any) -> bool:
-        taken.append(process(task, source, columns))
-        return taken[-1]
-
-    monkeypatch.setattr(Task, "process_columns", noted)
-    monkeypatch.setattr(Task, "process_all", lambda *_: pytest.fail("records went one by one"))
+    taken = watch_columns(monkeypatch)
     runs = Runs(shape, folders(), "fail")
     for epoch in range(3):
         rows = [

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lane import inbox
-from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, raw_batches, raw_headers, reach
+from penstock.lane.batches import envelope_batches, raw_batches
+from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, raw_headers, reach
 
 TOPICS = ("a", "b", "c")
 SOURCES = {"a": "one", "b": "two", "c": "two"}
@@ -95,4 +95,4 @@ def test_headers_keep_order_repeats_and_nulls():
 def test_no_rows_make_no_batches():
     found, after = reach(numbered(table_of([])), TOPICS, {}, by_shard=True)
     assert (list(raw_batches(found, TOPICS, SOURCES, None)), after) == ([], {})
-    assert list(inbox.envelope_batches(pa.table({"x": []}), TOPICS)) == []
+    assert list(envelope_batches(pa.table({"x": []}), TOPICS)) == []

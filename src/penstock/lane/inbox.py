@@ -7,23 +7,21 @@ Two shapes come in. *Raw* rows are what Kafka's source gives, with the shard tha
     and, where the times were told by the reading tasks, reached int64 (−2: the lane must judge the row)
     and, where watermark strategies are functions, mark int64
 
-*Envelope* rows are records that an earlier step re-keyed. Both become runs: the records of one shard and one source that follow each other
-in the order of a lane, (reached, topic, partition, offset, sub).
+*Envelope* rows are records that an earlier step re-keyed. Both become batches, of one shard and one source each, in the order of a lane,
+(reached, topic, partition, offset, sub): ``lane.batches``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
-from itertools import pairwise, repeat
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
 from penstock.lane.source import Raw
 from penstock.record import Headers, Origin
 from penstock.serde.columns import Spots, spots_of
@@ -49,6 +47,8 @@ UNKNOWN, JUDGE = -1, -2
 Times: TypeAlias = dict[tuple[str, int], int]
 _new_origin = partial(tuple.__new__, Origin)
 _SHIFT = 1 << 44  # milliseconds until the year 2527
+#: rows that are made objects at a time
+WINDOW = 2048
 
 
 class Batch:
@@ -119,12 +119,15 @@ class Batch:
         if len(self) <= WINDOW:
             yield self
             return
-        begin = self._some.start or 0
         for at in range(0, len(self), WINDOW):
-            part = slice(at, at + WINDOW)
-            columns = self.key[part], self.value[part], self.times[part]
-            some = slice(begin + at, begin + min(at + WINDOW, len(self)))
-            yield Batch(self.shard, self.source, columns, self._headers, self._origins, some)
+            yield self.part(slice(at, min(at + WINDOW, len(self))), self.shard, self.source)
+
+    def part(self, rows: slice, shard: int, source: str, counted: bool = False) -> Batch:
+        """Return some of the rows, of which another shard and source may be known."""
+        begin = self._some.start or 0
+        columns = self.key[rows], self.value[rows], self.times[rows]
+        some = slice(begin + rows.start, begin + rows.stop)
+        return Batch(shard, source, columns, self._headers, self._origins, some, counted)
 
 
 class ShortRun(NamedTuple):
@@ -316,83 +319,6 @@ def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Time
     return reached, after
 
 
-#: rows that are made objects at a time
-WINDOW = 2048
-#: rows of a batch
-MOST = 1 << 15
-#: a run of fewer rows is not worth columns of its own
-SHORT = 16
-
-
-def raw_batches(
-    rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None
-) -> Iterator[Batch | ShortRun]:
-    """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
-
-    ``floors``: the watermark that the partition of each row had reached; None where no clock needs it.
-    """
-    if not len(rows.table):
-        return
-    order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
-    table = rows.table.select(["key", "value", "headers"]).take(pa.array(order))
-    nodes = [source_of[name] for name in topics]
-    known = sorted(set(nodes))
-    source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
-    shard, topic = rows.shard[order], rows.topic[order]
-    source = source_of_topic[topic]
-    sorted_numbers = {name: getattr(rows, name)[order] for name in ("partition", "offset", "timestamp", "reached")}
-    sorted_numbers |= {"topic": topic, "index": sorted_numbers["partition"]}
-    sorted_numbers["floor"] = np.full(len(order), -1, dtype=np.int64) if floors is None else floors[order]
-    plain = table["headers"].null_count == len(table)
-    for begin, end, runs in stretches(starts_of(shard, source)):
-        part = slice(begin, end)
-        key, value = (_whole(table[name][part]) for name in ("key", "value"))
-        headers = None if plain else cache(partial(raw_headers, table["headers"][part]))
-        numbers_of_part = {name: column[part] for name, column in sorted_numbers.items()}
-        origins = NumberedOrigins(topics, numbers_of_part, (key, value, headers))
-        columns = key, value, numbers_of_part["timestamp"]
-        batch = Batch(int(shard[begin]), known[int(source[begin])], columns, headers, origins)
-        yield from _cut(batch, [(r - begin, e - begin, int(shard[r]), known[int(source[r])]) for r, e in runs])
-
-
-def stretches(edges: Sequence[int]) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Return runs one by one, the longest in pieces, and short ones that follow each other together: (begin, end, short runs).
-
-    >>> list(stretches([0, 2, 3, 3 + SHORT, 4 + SHORT + MOST]))
-    [(0, 3, [(0, 2), (2, 3)]), (3, 19, []), (19, 32787, []), (32787, 32788, [])]
-    """
-    short: list[tuple[int, int]] = []
-    for begin, end in pairwise(edges):
-        if short and (end - begin >= SHORT or end - short[0][0] > WINDOW):
-            yield short[0][0], short[-1][1], short
-            short = []
-        if end - begin < SHORT:
-            short.append((begin, end))
-            continue
-        for at in range(begin, end, MOST):
-            yield at, min(at + MOST, end), []
-    if short:
-        yield short[0][0], short[-1][1], short
-
-
-def _cut(batch: Batch, runs: list[tuple[int, int, int, str]]) -> Iterator[Batch | ShortRun]:
-    """Yield a batch that is one run, or the short runs that it holds: (begin, end, shard, source)."""
-    if len(runs) <= 1:
-        yield batch
-        return
-    keys, values, times, headers, origins = batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins
-    for begin, end, shard, source in runs:
-        run = slice(begin, end)
-        yield ShortRun(shard, source, keys[run], values[run], times[run], headers[run], origins[run])
-
-
-def _whole(column: Any) -> pa.Array:
-    """Return a column in one piece."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
-
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -422,45 +348,3 @@ def raw_headers(column: Any) -> list[Headers]:
     if column.null_count == len(column):
         return [()] * len(column)
     return [() if row is None else tuple((h.key, h.value) for h in _decode_headers(row)) for row in column.to_pylist()]
-
-
-def envelope_batches(table: pa.Table, topics: Sequence[str]) -> Iterator[Batch | ShortRun]:
-    """Return re-keyed records as batches in the order of a lane, shard by shard."""
-    if not len(table):
-        return
-    places = unpack_places(_whole(table["place"]))
-    if places is None:
-        order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("place", "ascending")])
-    else:
-        by = [places[name] for name in ("sub", "offset", "partition", "topic", "reached")]
-        sorting = np.lexsort((*by, numbers(table["partition"])))
-        places = {name: column[sorting] for name, column in places.items()}
-        order = pa.array(sorting)
-    table = table.take(order)
-    shards, kind = numbers(table["partition"]), numbers(table["kind"])
-    names = _whole(table["name"]).dictionary_encode()
-    sources, source = names.dictionary.to_pylist(), names.indices.to_numpy()
-    times = numbers(table["timestamp"])
-    packed = table["headers"]
-    plain = packed.null_count == len(packed)
-    for begin, end, runs in stretches(starts_of(shards, source, kind)):
-        part = slice(begin, end)
-        columns = _whole(table["key"][part]), _whole(table["value"][part]), times[part]
-        headers = None if plain else cache(partial(_unpacked, packed[part]))
-        origins: Origins
-        if places is None:
-            origins = MadeOrigins([unpack_place(place, topics) for place in table["place"][part].to_pylist()])
-        else:
-            origins = NumberedOrigins(topics, {name: column[part] for name, column in places.items()})
-        if (kind[part] == COUNTED).any():  # what stands for many records goes by column, however few there are
-            for at, to in runs or [(begin, end)]:
-                counted, some = int(kind[at]) == COUNTED, slice(at - begin, to - begin)
-                run = tuple(column[some] for column in columns)
-                yield Batch(int(shards[at]), sources[source[at]], run, headers, origins, some, counted)
-            continue
-        batch = Batch(int(shards[begin]), sources[source[begin]], columns, headers, origins)
-        yield from _cut(batch, [(r - begin, e - begin, int(shards[r]), sources[source[r]]) for r, e in runs])
-
-
-def _unpacked(packed: Any) -> list[Headers]:
-    return [unpack_headers(headers) for headers in packed.to_pylist()]

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
+from penstock.lane.batches import Mixed, Work, envelope_batches, raw_batches
 from penstock.lane.envelope import (
     COUNTED,
     FAILURE,
@@ -32,7 +33,7 @@ from penstock.lane.envelope import (
     order_of,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun
+from penstock.lane.inbox import JUDGE, Rows, ShortRun
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
 from penstock.lane.reading import Sources
@@ -41,6 +42,7 @@ from penstock.lane.timing import is_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.punctuation import PunctuationType
+from penstock.serde.columns import Columns
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -50,6 +52,8 @@ from penstock.state.shards import lane_of
 Batches = Iterable[pa.RecordBatch]
 #: fewer records than these go one by one: a column is not worth its making
 FEW = 4
+#: the same where they are of several sources, and go together
+FEW_MIXED = 48
 
 
 def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -126,7 +130,7 @@ class StepRun:
         incoming = pa.Table.from_batches(list(batches)) if (batches := list(batches)) else None
         self._spent("read")
         if incoming is None:
-            work: Iterable[Batch | ShortRun] = ()
+            work: Iterable[Work] = ()
         elif self._level == 0:
             work = yield from self._raw(incoming)
         else:
@@ -149,7 +153,7 @@ class StepRun:
 
     # ---- coming in
 
-    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Batch | ShortRun]]:
+    def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
         self._report.records, self._report.size = len(table), table.nbytes
@@ -180,12 +184,13 @@ class StepRun:
         mine = np.isin(rows.topic, own)
         if not mine.all():
             theirs = None if floors is None else floors[~mine]
-            for batch in inbox.raw_batches(rows.where(~mine), orders.topics, orders.source_of, theirs):
+            for batch in raw_batches(rows.where(~mine), orders.topics, orders.source_of, theirs):
+                assert not isinstance(batch, Mixed)
                 yield self._outbox.pass_on(batch)
             rows, floors = rows.where(mine), None if floors is None else floors[mine]
-        return inbox.raw_batches(rows, orders.topics, orders.source_of, floors)
+        return raw_batches(rows, orders.topics, orders.source_of, floors, self._mixes)
 
-    def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, list[Batch | ShortRun]]:
+    def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
         check(table)
         kind = table["kind"]
@@ -204,13 +209,21 @@ class StepRun:
             yield from riding.combine_chunks().to_batches()
         records = table.filter(own)
         self._report.records, self._report.size = len(records), records.nbytes
-        return list(inbox.envelope_batches(records, self._orders.topics))
+        return envelope_batches(records, self._orders.topics, self._mixes)
 
     # ---- running
 
-    def _process(self, batch: Batch | ShortRun) -> None:
+    def _mixes(self, shard: int, sources: Sequence[str], count: int) -> bool:
+        return count >= FEW_MIXED and self._task(shard).takes_columns(*sources)
+
+    def _process(self, batch: Work) -> None:
         """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
         task = self._task(batch.shard)
+        if isinstance(batch, Mixed):
+            if not self._process_together(batch, task):
+                for part in batch.apart():
+                    self._process(part)
+            return
         if isinstance(batch, ShortRun):
             task.process_all(batch.source, self._sources.records(batch, task))
             return
@@ -223,6 +236,20 @@ class StepRun:
                 return
         for window in batch.windows():
             task.process_all(batch.source, self._sources.records(window, task))
+
+    def _process_together(self, mixed: Mixed, task: Task) -> bool:
+        """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""
+        if not task.takes_columns(*(batch.source for batch in mixed.batches)):
+            return False
+        told: dict[str, Any] = {}
+        parts: dict[str, Columns] = {}
+        for batch, places in zip(mixed.batches, mixed.places, strict=True):
+            columns = self._sources.columns(batch)
+            if columns is None:
+                return False
+            columns.spots.places, columns.spots.told = places, told
+            parts[batch.source] = columns
+        return task.process_together(parts)
 
     def _own_shards(self) -> list[int]:
         return [s for s in range(self._stage.shards) if lane_of(s, self._stage.lanes) == self._number]

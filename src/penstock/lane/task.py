@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, StreamsError, TopologyError, describe_function
-from penstock.lane.chains import chain_below
+from penstock.lane.by_column import ByColumn
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import decide, error_headers, failing_node, late_headers, name_code, processing_error
 from penstock.lane.sink import Row, SinkColumns, open_sink, refused
@@ -23,7 +23,7 @@ from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, 
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin, Record
 from penstock.schedule import Schedule
-from penstock.serde.columns import Columns, Commits, OnColumns
+from penstock.serde.columns import Columns
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
 from penstock.topology.functions import takes
@@ -97,8 +97,7 @@ class Task:
         self.watermark: Callable[[], int | None] | None = self._watermark if self._has_marks else None
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
-        #: source → what takes its records by column; made when it is first asked for
-        self._chains: dict[str, OnColumns | None] = {}
+        self._columns = ByColumn(self, plain=not self._has_marks and topology.wrapper is None)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
         self._open_nodes()
@@ -147,33 +146,30 @@ class Task:
         except Exception as error:
             self._fail(error)
 
-    def takes_columns(self, source: str) -> bool:
-        """Whether records of a source may go by column."""
-        return self._chain(source) is not None and not self._punctuation[PunctuationType.STREAM_TIME].waiting
+    def takes_columns(self, *sources: str) -> bool:
+        """Whether records of a source may go by column; of several sources: whether they may go together."""
+        if self._punctuation[PunctuationType.STREAM_TIME].waiting:
+            return False
+        return self._columns.takes(*sources) if len(sources) == 1 else self._columns.takes_together(sources)
 
     def process_columns(self, source: str, columns: Columns) -> bool:
         """Run many records by column; False, and nothing has happened, if they have to go one by one."""
-        chain = self._chain(source)
-        assert chain is not None
-        commits: Commits = []
-        try:
-            chain(columns, commits)
-        except Exception:  # whatever it is: one by one it is told of with its node and record, or judged
-            if columns.counts is not None:  # there is no function of the user's in its way, and no single record
-                raise
-            self._chains[source] = None
+        if not self._columns.run(source, columns):
             return False
-        for commit in commits:
-            commit()
-        self.stream_time = max(self.stream_time, int(columns.timestamps.max()))
-        self.origin = columns.origin(len(columns) - 1)
+        self._has_run(columns)
         return True
 
-    def _chain(self, source: str) -> OnColumns | None:
-        if source not in self._chains:
-            plain = not self._has_marks and self.topology.wrapper is None
-            self._chains[source] = chain_below(self, source) if plain else None
-        return self._chains[source]
+    def process_together(self, parts: Mapping[str, Columns]) -> bool:
+        """Run records of several sources, which have places, by column; False, and nothing has happened, if they have to go one by one."""
+        if not self._columns.run_together(parts):
+            return False
+        for columns in sorted(parts.values(), key=lambda columns: columns.spots.places[-1]):
+            self._has_run(columns)
+        return True
+
+    def _has_run(self, columns: Columns) -> None:
+        self.stream_time = max(self.stream_time, int(columns.timestamps.max()))
+        self.origin = columns.origin(len(columns) - 1)
 
     def _process_marked(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         for record in records:

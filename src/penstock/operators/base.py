@@ -19,6 +19,7 @@ from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde.columns import OnColumns
+from penstock.state.as_of import ReadColumns
 from penstock.state.partition_times import PartitionTimes
 from penstock.watermark import LatePolicy
 
@@ -176,6 +177,8 @@ class Operator(ABC):
     timed: ClassVar[bool] = False
     #: True where it runs code that may schedule or keep something: it must be in a lane even without a store
     scheduling: ClassVar[bool] = False
+    #: True where the updates of the stores that it touches are told by place before they are written: readers may go along with it
+    tells_places: ClassVar[bool] = False
     #: True where records wait for calls, so many of them at a time in a lane: not more tasks than lanes may run
     waits: ClassVar[bool] = False
 
@@ -208,7 +211,11 @@ class Operator(ABC):
         return None
 
     def touches(self) -> tuple[str, ...]:
-        """Return the stores that records by column write to or read: two branches of one stream must not share any."""
+        """Return the stores that records by column write to: two branches of one stream must not share any."""
+        return ()
+
+    def reads(self) -> tuple[str, ...]:
+        """Return the stores that records by column only read, each as it is at the record's place."""
         return ()
 
     @property
@@ -233,6 +240,10 @@ class TableView(ABC):
 
     def open_as_of(self, context: OperatorContext) -> Callable[[Any, int], tuple[Any, int] | None] | None:
         """Return ``lookup(key, as_of)`` if the table is versioned, else None."""
+        return None
+
+    def open_columns(self, context: OperatorContext) -> ReadColumns | None:
+        """Return what reads the rows of many keys, or None where there is no such thing."""
         return None
 
 

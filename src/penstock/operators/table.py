@@ -1,4 +1,4 @@
-"""Table operators: source, filter, map_values, transform_values, to_stream.
+"""Table operators: filter, map_values, transform_values, to_stream; the source has a file of its own.
 
 The value between table nodes is a ``Change``. A node with a store writes every result there, and forwards through it;
 one without a store forwards at once.
@@ -21,6 +21,7 @@ from penstock.operators.table_aggregate import (
     count_up,
     zero,
 )
+from penstock.operators.table_source import StreamToTable, TableSource
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import Change, Headers
 from penstock.serde.columns import OnColumns
@@ -39,49 +40,6 @@ __all__ = [
     "count_up",
     "zero",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class TableSource(Operator):
-    """Turn a stream of records into the updates of a table, kept in ``store`` if there is one.
-
-    A record without a key is dropped, one without a value deletes the row. A record older than the row still replaces
-    it, unless the store is versioned.
-    """
-
-    store: str | None = None
-    send_old: bool = False
-
-    def open(self, context: OperatorContext, forward: Forward) -> Forward:
-        """Bind to one shard; return ``on_record``."""
-        drop = context.drop
-        if self.store is None:
-
-            def on_record_unstored(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                if key is None:
-                    drop("null_key")
-                else:
-                    forward(key, Change(value), timestamp, headers)
-
-            return on_record_unstored
-
-        store = context.store(self.store)
-        read, update = open_rows(store, forward, self.send_old)
-        # a cached store knows the value before by itself
-        reads = self.send_old and not store.cached
-
-        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null_key")
-                return
-            row = read(key) if reads else None
-            update(key, value, None if row is None else row[0], timestamp, headers, timestamp)
-
-        return on_record
-
-
-#: ``KStream.to_table``: the same node under another name.
-StreamToTable = TableSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from penstock.operators.base import Lookup, OperatorContext, TableView
 from penstock.operators.process import open_transformer
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import NO_ORIGIN
+from penstock.serde.columns import Column, Columns
+from penstock.state.as_of import ReadColumns
+from penstock.state.rows import RowStore
 from penstock.state.spec import StoreKind
 
 #: reads a versioned table: (key, as of) -> (value, timestamp) | None
@@ -56,6 +59,11 @@ class StoreView(TableView):
 
         return lookup
 
+    def open_columns(self, context: OperatorContext) -> ReadColumns | None:
+        """Return what reads the rows of many keys: of a plain store."""
+        store = context.store(self.store)
+        return store.make_column_read() if isinstance(store, RowStore) else None
+
 
 def _by_window(store: Any) -> Lookup:
     read = store.read
@@ -80,6 +88,9 @@ def _by_session(store: Any) -> Lookup:
 @dataclass(frozen=True, slots=True)
 class DerivedView(TableView):
     """Read a table that has no store of its own through its parent."""
+
+    #: a row follows from its key and the parent's row alone; where there is none, none follows
+    pure: ClassVar[bool] = False
 
     parent: TableView
 
@@ -109,6 +120,22 @@ class DerivedView(TableView):
 
         return lookup
 
+    def open_columns(self, context: OperatorContext) -> ReadColumns | None:
+        """Return what reads the rows of many keys, where a row follows from its key and the parent's row alone."""
+        read = self.parent.open_columns(context) if self.pure else None
+        if read is None:
+            return None
+        derive, parent = self.derive(context), read
+
+        def derived(keys: Column, columns: Columns) -> list[Any]:
+            found = [
+                None if row is None else derive(key, (row, -1))
+                for key, row in zip(keys.items, parent(keys, columns), strict=True)
+            ]
+            return [None if row is None else row[0] for row in found]
+
+        return derived
+
     def derive(self, context: OperatorContext) -> Derive:
         """Return how a row follows from the parent's row."""
         raise NotImplementedError(f"{type(self).__name__} does not say how its rows follow from its parent's")
@@ -117,6 +144,8 @@ class DerivedView(TableView):
 @dataclass(frozen=True, slots=True)
 class FilterView(DerivedView):
     """Read a filtered table."""
+
+    pure: ClassVar[bool] = True
 
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
@@ -134,6 +163,8 @@ class FilterView(DerivedView):
 @dataclass(frozen=True, slots=True)
 class MapValuesView(DerivedView):
     """Read a mapped table."""
+
+    pure: ClassVar[bool] = True
 
     mapper: Callable[..., Any]
     with_key: bool = False

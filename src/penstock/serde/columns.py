@@ -6,6 +6,8 @@ A column is objects, or bytes, or both: each is made of the other when it is fir
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,15 +60,18 @@ class Column:
             decode = self._serde.deserialize
             data = self._data.to_pylist() if isinstance(self._data, pa.Array) else self._data
             assert data is not None
-            self._items = [None if item is None else decode(item) for item in data]
+            if self.has_nulls:
+                self._items = [None if item is None else decode(item) for item in data]
+            else:
+                self._items = list(map(decode, data))
         return self._items
 
     @property
     def has_nulls(self) -> bool:
-        """Whether an item is None."""
-        if isinstance(self._data, pa.Array):
+        """Whether an item is None; JSON's null is one, too, once it was read."""
+        if self._items is None and isinstance(self._data, pa.Array):
             return bool(self._data.null_count)
-        return any(item is None for item in (self._data if self._items is None else self._items) or ())
+        return any(map(is_, (self._data if self._items is None else self._items) or (), repeat(None)))
 
     def is_bytes_of(self, serde: Serde[Any], *, read: bool = False) -> bool:
         """Whether the bytes at hand are what the serde would write of the items; ``read``: or such as it reads as the same."""
@@ -105,7 +110,7 @@ class Column:
 class Spots:
     """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
 
-    __slots__ = ("arrays", "numbers", "origin")
+    __slots__ = ("arrays", "numbers", "origin", "places", "told")
 
     def __init__(
         self,
@@ -119,6 +124,9 @@ class Spots:
         self.numbers = numbers
         #: all numbers of the origins by their names, where they are at hand and origins hold nothing else but raw bytes
         self.arrays = arrays
+        #: where records of several sources go together: the place of each among all of them, and what was told of stores, by name
+        self.places: Any = None
+        self.told: dict[str, Any] = {}
 
 
 def spots_of(origins: Sequence[Origin]) -> Spots:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
+from penstock.state.as_of import ReadColumns, open_put, open_read
 from penstock.state.base import OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.fold import FoldValues, forward_entries, open_fold
 from penstock.state.spec import StoreSpec
@@ -171,6 +172,17 @@ class RowStore(KeyValueVerbs):
             return None
         serdes = self._key, self._value
         return open_fold(self._rows, serdes, self._next_number, initializer, fold)
+
+    def make_column_put(self) -> OnColumns | None:
+        """Return what puts the values of many records, and tells of them, or None where rows expire."""
+        if self._expiry is not None:
+            return None
+        number = self._next_number if self.cached else None
+        return open_put(self._rows, self.name, (self._key, self._value), number, self._vanished)
+
+    def make_column_read(self) -> ReadColumns | None:
+        """Return what reads the rows of many records, or None where rows expire."""
+        return None if self._expiry is not None else open_read(self._rows, self.name, (self._key, self._value))
 
     # ---- the hot verbs where rows expire
 

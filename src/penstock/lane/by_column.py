@@ -1,0 +1,82 @@
+"""The chains of a task: which records it takes by column, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.lane.chains import Chain, chain_below, mixing_order
+from penstock.serde.columns import Columns, Commits, OnColumns
+
+if TYPE_CHECKING:
+    from penstock.lane.task import Task
+
+
+class ByColumn:
+    """What takes the records of each source of a task by column, made when it is first asked for.
+
+    What was given up once is not tried again: the task lives for one epoch, and its records are alike.
+    """
+
+    def __init__(self, task: Task, plain: bool) -> None:
+        self._task = task
+        #: False: every record has to be seen by itself
+        self._plain = plain
+        self._chains: dict[str, Chain | None] = {}
+        self._orders: dict[frozenset[str], tuple[str, ...] | None] = {}
+
+    def takes(self, source: str) -> bool:
+        """Whether records of a source may go by column."""
+        return self._chain(source) is not None
+
+    def takes_together(self, sources: Sequence[str]) -> bool:
+        """Whether records of these sources may go by column, those of one after those of another."""
+        return self._order(frozenset(sources)) is not None
+
+    def run(self, source: str, columns: Columns) -> bool:
+        """Run records of a source; False, and nothing has happened, if they have to go one by one."""
+        chain = self._chain(source)
+        assert chain is not None
+        if _run([(chain.on_columns, columns)], counted=columns.counts is not None):
+            return True
+        self._chains[source] = None
+        self._orders.clear()
+        return False
+
+    def run_together(self, parts: Mapping[str, Columns]) -> bool:
+        """Run records of several sources, which have places; False, and nothing has happened, if they have to go one by one."""
+        sources = frozenset(parts)
+        order = self._order(sources)
+        assert order is not None
+        chains = [(chain.on_columns, parts[source]) for source in order if (chain := self._chain(source)) is not None]
+        if _run(chains):
+            return True
+        self._orders[sources] = None
+        return False
+
+    def _chain(self, source: str) -> Chain | None:
+        if source not in self._chains:
+            self._chains[source] = chain_below(self._task, source) if self._plain else None
+        return self._chains[source]
+
+    def _order(self, sources: frozenset[str]) -> tuple[str, ...] | None:
+        if sources not in self._orders:
+            chains = {source: chain for source in sorted(sources) if (chain := self._chain(source)) is not None}
+            # late records of all sources go to one dead-letter topic
+            meet = len(chains) < len(sources) or self._task.late_policies
+            self._orders[sources] = None if meet else mixing_order(chains)
+        return self._orders[sources]
+
+
+def _run(parts: Sequence[tuple[OnColumns, Columns]], counted: bool = False) -> bool:
+    commits: Commits = []
+    try:
+        for on_columns, columns in parts:
+            on_columns(columns, commits)
+    except Exception:  # whatever it is: one by one it is told of with its node and record, or judged
+        if counted:  # there is no function of the user's in its way, and no single record
+            raise
+        return False
+    for commit in commits:
+        commit()
+    return True

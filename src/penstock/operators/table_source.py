@@ -1,0 +1,101 @@
+"""The source of a table: records become updates of rows.
+
+By column the updates are told by place before anything is written, so that joins with the table may go along with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.operators.base import Forward, Operator, OperatorContext
+from penstock.operators.join_columns import present
+from penstock.operators.materialized import open_rows
+from penstock.record import Change, Headers
+from penstock.serde.columns import Columns, Commits, OnColumns
+from penstock.state.rows import RowStore
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource(Operator):
+    """Turn a stream of records into the updates of a table, kept in ``store`` if there is one.
+
+    A record without a key is dropped, one without a value deletes the row. A record older than the row still replaces
+    it, unless the store is versioned.
+    """
+
+    tells_places: ClassVar[bool] = True
+
+    store: str | None = None
+    send_old: bool = False
+
+    def open(self, context: OperatorContext, forward: Forward) -> Forward:
+        """Bind to one shard; return ``on_record``."""
+        drop = context.drop
+        if self.store is None:
+
+            def on_record_unstored(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+                if key is None:
+                    drop("null_key")
+                else:
+                    forward(key, Change(value), timestamp, headers)
+
+            return on_record_unstored
+
+        store = context.store(self.store)
+        read, update = open_rows(store, forward, self.send_old)
+        # a cached store knows the value before by itself
+        reads = self.send_old and not store.cached
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            row = read(key) if reads else None
+            update(key, value, None if row is None else row[0], timestamp, headers, timestamp)
+
+        return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records: as columns, updates are their new values."""
+        drop = context.drop
+        if self.store is None:
+            return None if forward is None else _open_with_keys(forward, drop)
+        store = context.store(self.store)
+        put = store.make_column_put() if isinstance(store, RowStore) else None
+        if put is None:
+            return None
+        if store.cached:
+            if forward is not None and not self.send_old:
+                store.on_flush_columns(forward)
+            return _open_with_keys(put, drop)
+        if forward is None or self.send_old:
+            return None
+
+        def put_and_forward(columns: Columns, commits: Commits) -> None:
+            put(columns, commits)
+            forward(columns, commits)
+
+        return _open_with_keys(put_and_forward, drop)
+
+    def touches(self) -> tuple[str, ...]:
+        """The store, if there is one."""
+        return () if self.store is None else (self.store,)
+
+
+def _open_with_keys(on_columns: OnColumns, drop: Callable[[str], None]) -> OnColumns:
+    """Return what takes the records that have a key, and drops the others."""
+
+    def with_keys(columns: Columns, commits: Commits) -> None:
+        at = present(commits, drop, null_key=columns.keys)
+        if at is not None:
+            columns = columns.pick(at)
+        if len(columns):
+            on_columns(columns, commits)
+
+    return with_keys
+
+
+#: ``KStream.to_table``: the same node under another name.
+StreamToTable = TableSource

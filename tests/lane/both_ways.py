@@ -1,0 +1,160 @@
+"""A step run both ways, by column and one by one, over random records: what the tests of columns share."""
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+
+from penstock import StreamsBuilder
+from penstock import config as configuration
+from penstock.lane import batches, run
+from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of
+from penstock.lane.inbox import RAW_SCHEMA
+from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
+from penstock.lane.run import run_step
+from penstock.lane.task import Task
+from penstock.lane.worker import Worker
+from penstock.plan.plan import make_plan
+
+SHARDS = 2
+NEVER = 1 << 40
+
+values = st.one_of(
+    st.integers(0, 4).map(lambda n: msgspec.json.encode({"n": n})),
+    st.sampled_from([b'{ "n" : 3 }', None, b"null", b"{", b"{}"]),
+)
+#: topic, partition, key, value, timestamp, headers
+records = st.lists(
+    st.tuples(
+        st.sampled_from(["in", "in", "in", "side"]),
+        st.integers(0, 1),
+        st.sampled_from([b"a", b"b", b"c", b"d", None, b"\xff"]) | st.sampled_from([b"a", b"b"]),
+        values,
+        st.integers(0, 40),
+        st.sampled_from([None, None, '[{"key":"h","value":"MQ=="}]']),
+    ),
+    max_size=40,
+)
+usual = st.lists(
+    st.tuples(
+        st.sampled_from(["in", "side"]),
+        st.integers(0, 1),
+        st.sampled_from([b"a", b"b", b"c"]),
+        st.integers(0, 4).map(lambda n: msgspec.json.encode({"n": n})),
+        st.integers(0, 40),
+        st.none(),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+class Runs:
+    """An application's steps, run without Spark over a folder of its own."""
+
+    def __init__(self, shape: Callable[[StreamsBuilder], None], folder: str, policy: str) -> None:
+        builder = StreamsBuilder()
+        shape(builder)
+        policies = {f"on_{name}_error": policy for name in ("processing", "deserialization")}
+        config = configuration.load({"application_id": "app", "dead_letter_topic": "dead", **policies}, environ={})
+        plan = make_plan(builder.build())
+        self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
+        self._worker = Worker(self._stage)
+        topics = {
+            topic: name for name, node in self._stage.sources.items() if not node.internal for topic in node.topics
+        }
+        self._topics, self._source_of = tuple(sorted(topics)), topics
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._shards = [ShardOrder()] * SHARDS
+        self._snapshots: dict[int, dict[int, Any]] = {}
+        self._epoch = 0
+
+    def epoch(self, given_records: list[Any]) -> dict[str, Any]:
+        """Run an epoch; return what can be seen of it."""
+        self._epoch += 1
+        orders = Orders(
+            epoch=self._epoch, token=str(self._epoch), incarnation="x", shards=tuple(self._shards),
+            changelogs={name: [0] * SHARDS for name in self._stage.plan.topology.stores}, positions=[], topics=self._topics,
+            source_of=self._source_of, reached=[], partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots, global_ends=[],
+        )  # fmt: skip
+        rows = [row for row in map(self._raw, given_records) if row is not None]
+        batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
+        for step in self._stage.plan.steps:
+            first = step.level == 0
+            if first and step.exchange and step.timed:
+                batches = list(run.tell_times(self._worker, orders, batches))
+            batches = list(run_step(self._worker, orders, step.level, 0, batches))
+        return self._seen([row for batch in batches for row in rows_of(batch)])
+
+    def _raw(self, record: Any) -> dict[str, Any] | None:
+        topic, partition, key, value, timestamp, headers = record
+        if topic not in self._topics:
+            return None
+        offset = self._offsets[topic, partition] = self._offsets.get((topic, partition), -1) + 1
+        shard = partition % SHARDS if key is None else zlib.crc32(key) % SHARDS
+        place = self._topics.index(topic) * 65536 + partition
+        columns = (shard, place, offset, key, value, timestamp, headers)
+        return dict(zip(RAW_SCHEMA.names, columns, strict=True))
+
+    def _seen(self, rows: list[Any]) -> dict[str, Any]:
+        failed = [row.value for row in rows if row.kind == FAILURE]
+        if failed:
+            return {"failed": failed[0].count(b"ProcessingError"), "why": failed[0]}
+        seen: dict[str, Any] = {"sinks": {}, "changelogs": {}, "dropped": {}, "snapshots": {}}
+        for row in rows:
+            assert row.kind not in (RECORD, PENDING)
+            if row.kind == SINK:
+                key = (row.name, row.partition, row.key)
+                seen["sinks"].setdefault(key, []).append((row.value, row.timestamp, row.headers))
+            elif row.kind == CHANGELOG:
+                seen["changelogs"][row.name, row.partition, row.key] = (row.value, row.timestamp, row.headers)
+            elif row.kind == NOTE:
+                self._note(decode_report(row.value), seen)
+        return seen
+
+    def _note(self, report: Any, seen: dict[str, Any]) -> None:
+        for node, reason, many in report.dropped:
+            seen["dropped"][node, reason] = seen["dropped"].get((node, reason), 0) + many
+        for shot in report.snapshots.values():  # in which order a clock has come to know the partitions does not matter
+            for times in [*shot["clocks"].values(), *(store.get("times", []) for store in shot["stores"].values())]:
+                times.sort()
+        seen["snapshots"][report.level] = report.snapshots
+        self._snapshots.setdefault(report.level, {}).update(report.snapshots)
+        for shard, name in report.pending.items():
+            before = self._shards[shard].version
+            known = self._shards[shard].pending if before == str(self._epoch) else ()
+            last = self._shards[shard].before if before == str(self._epoch) else before
+            self._shards[shard] = ShardOrder(str(self._epoch), last, (*known, name))
+
+
+def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str, *, apart: bool = False) -> None:
+    """Compare by column with one by one; ``apart``: with columns of one source at a time, too, however few records they have."""
+    ways = [(1, 1, 1), (NEVER, 16, NEVER), *([(1, 1, NEVER)] if apart else [])]
+    seen = []
+    for few, short, few_mixed in ways:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run, "FEW", few)
+            patch.setattr(run, "FEW_MIXED", few_mixed)
+            patch.setattr(batches, "SHORT", short)
+            runs = Runs(shape, folders(), policy)
+            seen.append([runs.epoch(epoch) for epoch in epochs])
+    assert all(one == seen[0] for one in seen[1:]), seen
+    assert not any("failed" in epoch for epoch in seen[0]), seen[0]
+
+
+def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note of each batch whether it went by column; one that does not try to is a failure."""
+    taken: list[bool] = []
+    for name in ("process_columns", "process_together"):
+
+        def noted(*args: Any, process: Any = getattr(Task, name)) -> bool:
+            taken.append(process(*args))
+            return taken[-1]
+
+        monkeypatch.setattr(Task, name, noted)
+    monkeypatch.setattr(Task, "process_all", lambda *_: pytest.fail("records went one by one"))
+    return taken

@@ -1,0 +1,236 @@
+"""Joins of streams and tables whose records alternate: by column they read what they read one by one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from both_ways import Runs, both_ways, records, watch_columns
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import Serdes, Stores, StreamsBuilder
+from penstock.windows import TimeWindows
+
+
+def table_of(b: StreamsBuilder, topic: str = "in", **options: Any) -> Any:
+    return b.table(topic, key=Serdes.string, value=Serdes.json, store=options.pop("store", "s"))
+
+
+def stream_of(b: StreamsBuilder, topic: str = "side") -> Any:
+    return b.stream(topic, key=Serdes.string, value=Serdes.json)
+
+
+def pair(value: Any, row: Any) -> Any:
+    return [value["n"], None if row is None else row["n"]]
+
+
+def inner(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    stream_of(b).join(table, pair).to("out")
+
+
+def left_with_key(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    stream_of(b).left_join(table, lambda k, v, row: [k, *pair(v, row)], with_key=True).to("out")
+
+
+def several_joins(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    source = stream_of(b)
+    source.join(table, pair).to("out")
+    source.left_join(table, pair).map_values(lambda v: {"n": v[1] or 0}).join(table, pair).to("other")
+    stream_of(b, "more").join(table, pair).to("third")
+
+
+def several_tables(b: StreamsBuilder) -> None:
+    one, other = table_of(b), table_of(b, "more", store="t")
+    joined = stream_of(b).left_join(one, pair).left_join(other, lambda v, row: [*v, None if row is None else row["n"]])
+    joined.to("out")
+
+
+def behind_others(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    some = stream_of(b).filter(lambda k, v: v is not None).map_values(lambda v: {"n": v["n"] + 1})
+    some.flat_map_values(lambda v: [v] * (v["n"] % 3)).left_join(table, pair).to("out")
+
+
+def then_counted(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    joined = stream_of(b).join(table, lambda v, row: v["n"] + row["n"])
+    joined.group_by_key(value=Serdes.json).aggregate(
+        lambda: 0, lambda k, v, a: (a * 3 + v) % 1000, store="sums"
+    ).to_stream().to("out")
+
+
+def then_windowed(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    joined = stream_of(b).left_join(table, pair)
+    counts = joined.group_by_key(value=Serdes.json).windowed_by(TimeWindows(10, grace=5)).count(store="counts")
+    counts.to_stream().map(lambda k, v: (str(k), v)).to("out")
+
+
+def to_two_topics(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    joined = stream_of(b).left_join(table, pair)
+    joined.to("out")
+    joined.map_values(lambda v: v[::-1]).to("other")
+
+
+def updates_go_on(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    table.to_stream().to("other")
+    stream_of(b).left_join(table, pair).to("out")
+
+
+def updates_go_on_at_once(b: StreamsBuilder) -> None:
+    table = table_of(b, store=Stores.key_value("s", cached=False))
+    table.to_stream().map_values(lambda v: None if v is None else [v]).to("other")
+    stream_of(b).left_join(table, pair).to("out")
+
+
+def updates_meet_results(b: StreamsBuilder) -> None:
+    """Both go to one topic at once: its order is that of the records."""
+    table = table_of(b, store=Stores.key_value("s", cached=False))
+    table.to_stream().to("out")
+    stream_of(b).left_join(table, pair).to("out")
+
+
+def updates_meet_results_at_the_barrier(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    table.to_stream().to("out")
+    stream_of(b).left_join(table, pair).to("out")
+
+
+def through_views(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    seen = table.filter(lambda k, v: v["n"] > 1).map_values(lambda v: None if v["n"] == 3 else {"n": -v["n"]})
+    stream_of(b).left_join(seen, pair).to("out")
+    stream_of(b, "more").join(table.filter_not(lambda k, v: v["n"] > 1), pair).to("other")
+
+
+def changing(b: StreamsBuilder) -> None:
+    """A joiner that changes the row it is given, and hands it on."""
+    table = table_of(b)
+
+    def changed(value: Any, row: Any) -> Any:
+        row["n"] += value["n"] + 1
+        return row
+
+    stream_of(b).join(table, changed).to("out")
+
+
+def table_of_a_stream(b: StreamsBuilder) -> None:
+    """Two updates of a key at one place."""
+    rows = stream_of(b, "in").flat_map_values(lambda v: [] if v is None else [{"n": -1}, v]).to_table(store="s")
+    stream_of(b).left_join(rows, pair).to("out")
+
+
+def old_values(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    table.group_by(lambda k, v: (str(v["n"]), v), value=Serdes.json).count(store="counts").to_stream().to("other")
+    stream_of(b).left_join(table, pair).to("out")
+
+
+def rekeyed(b: StreamsBuilder) -> None:
+    table = table_of(b)
+    moved = stream_of(b).filter(lambda k, v: v is not None).select_key(lambda k, v: "abcd"[v["n"] % 4])
+    moved.left_join(table, pair).to("out")
+
+
+def with_itself(b: StreamsBuilder) -> None:
+    """A record meets the row that it has just written."""
+    source = stream_of(b)
+    source.left_join(source.to_table(store="s"), pair).to("out")
+
+
+def with_counts(b: StreamsBuilder) -> None:
+    """A table that is folded tells nobody of its updates by place."""
+    counts = stream_of(b, "in").group_by_key().count(store="s")
+    stream_of(b).left_join(counts, lambda v, count: [v["n"], count]).to("out")
+
+
+def each_other(b: StreamsBuilder) -> None:
+    """Each stream is a table for the other: neither can go first."""
+    one, other = stream_of(b, "in"), stream_of(b)
+    tables = one.to_table(store="s"), other.to_table(store="t")
+    one.left_join(tables[1], pair).to("out")
+    other.left_join(tables[0], pair).to("other")
+
+
+def of_versions(b: StreamsBuilder) -> None:
+    table = table_of(b, store=Stores.versioned("s", history=20))
+    stream_of(b).left_join(table, pair).to("out")
+    stream_of(b, "more").join(table, pair, grace=5).to("other")
+
+
+def expiring(b: StreamsBuilder) -> None:
+    table = table_of(b, store=Stores.key_value("s", ttl=8))
+    stream_of(b).left_join(table, pair).to("out")
+
+
+def bounded(b: StreamsBuilder) -> None:
+    table = table_of(b, store=Stores.lru("s", max_entries=2))
+    stream_of(b).left_join(table, pair).to("out")
+
+
+#: all records of these go by column; the others refuse some, or all
+BY_COLUMN: list[Callable[[StreamsBuilder], None]] = [
+    inner, left_with_key, several_joins, several_tables, behind_others, then_counted, then_windowed, to_two_topics, updates_go_on,
+    updates_go_on_at_once, updates_meet_results_at_the_barrier, through_views, changing, table_of_a_stream, rekeyed,
+]  # fmt: skip
+SHAPES = [
+    *BY_COLUMN,
+    old_values,
+    updates_meet_results,
+    with_itself,
+    with_counts,
+    each_other,
+    of_versions,
+    expiring,
+    bounded,
+]
+
+#: topic, partition, key, value, timestamp, headers: a key is often updated several times between two records of it
+alternating = st.lists(
+    st.tuples(
+        st.sampled_from(["in", "in", "side", "side", "more"]),
+        st.integers(0, 1),
+        st.sampled_from([b"a", b"b", b"b", b"c"]),
+        st.sampled_from([*(msgspec.json.encode({"n": n}) for n in range(5)), None]),
+        st.integers(0, 40),
+        st.sampled_from([None, None, None, '[{"key":"h","value":"MQ=="}]']),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@settings(max_examples=12, deadline=None)
+@given(epochs=st.lists(alternating, min_size=1, max_size=2))
+def test_records_read_the_rows_of_their_moment(shape, folders, epochs):
+    both_ways(shape, folders, epochs, "fail", apart=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@settings(max_examples=5, deadline=None)
+@given(epochs=st.lists(records, min_size=1, max_size=2), policy=st.sampled_from(["skip", "dead_letter"]))
+def test_records_of_which_some_cannot_be_read_or_fail(shape, folders, epochs, policy):
+    both_ways(shape, folders, epochs, policy)
+
+
+@pytest.mark.parametrize("shape", BY_COLUMN, ids=lambda shape: shape.__name__)
+def test_records_that_alternate_go_by_column(shape, folders, monkeypatch):
+    taken = watch_columns(monkeypatch)
+    runs = Runs(shape, folders(), "fail")
+    for epoch in range(3):
+        rows = [
+            (("in", "side", "side", "more")[n % 4], n % 2, b"abcdefgh"[n % 7 : n % 7 + 1], b'{"n":%d}' % (n % 5), 400 * epoch + n, None)
+            for n in range(400)
+        ]  # fmt: skip
+        seen = runs.epoch(rows)
+        assert "failed" not in seen, seen
+        assert seen["sinks"]
+    assert taken
+    assert all(taken)
