@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import repeat
-from operator import is_
 from typing import Any
 
 from penstock.operators.base import OperatorContext
@@ -62,8 +60,8 @@ class JoinColumns:
                 columns, keys = columns.pick(at), keys.pick(at)
             if not len(columns):
                 return
-            rows = read(keys, columns)
-            if not left and any(map(is_, rows, repeat(None))):
+            rows, gaps = read(keys, columns)
+            if gaps and not left:
                 at = [place for place, row in enumerate(rows) if row is not None]
                 columns, rows = columns.pick(at), [rows[place] for place in at]
             if rows:

@@ -14,7 +14,7 @@ from penstock.operators.process import open_transformer
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import NO_ORIGIN
 from penstock.serde.columns import Column, Columns
-from penstock.state.as_of import ReadColumns
+from penstock.state.as_of import Found, ReadColumns
 from penstock.state.rows import RowStore
 from penstock.state.spec import StoreKind
 
@@ -127,12 +127,12 @@ class DerivedView(TableView):
             return None
         derive, parent = self.derive(context), read
 
-        def derived(keys: Column, columns: Columns) -> list[Any]:
+        def derived(keys: Column, columns: Columns) -> Found:
             found = [
                 None if row is None else derive(key, (row, -1))
-                for key, row in zip(keys.items, parent(keys, columns), strict=True)
+                for key, row in zip(keys.items, parent(keys, columns).rows, strict=True)
             ]
-            return [None if row is None else row[0] for row in found]
+            return Found([None if row is None else row[0] for row in found], any(row is None for row in found))
 
         return derived
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.record import Headers, Origin
 from penstock.serde.base import Serde
+from penstock.serde.json_lines import json_lines
 from penstock.serde.traits import is_canonical, is_stable
 
 
@@ -33,7 +34,7 @@ class Column:
     (['ann', None, 'bob'], ['bob', 'ann'], [b'1', b'2'])
     """
 
-    __slots__ = ("_data", "_items", "_made", "_serde")
+    __slots__ = ("_complete", "_data", "_items", "_made", "_serde")
 
     def __init__(
         self,
@@ -46,6 +47,8 @@ class Column:
         assert items is not None or (data is not None and serde is not None)
         self._items = items
         self._data = data
+        #: True: it is known that no item is None
+        self._complete = False
         self._serde = serde
         self._made = made or (serde is not None and is_canonical(serde))
 
@@ -56,19 +59,27 @@ class Column:
     def items(self) -> list[Any]:
         """The objects."""
         if self._items is None:
-            assert self._serde is not None
-            decode = self._serde.deserialize
-            data = self._data.to_pylist() if isinstance(self._data, pa.Array) else self._data
-            assert data is not None
-            if self.has_nulls:
-                self._items = [None if item is None else decode(item) for item in data]
-            else:
-                self._items = list(map(decode, data))
+            self._items = self._read()
         return self._items
+
+    def _read(self) -> list[Any]:
+        assert self._serde is not None
+        data: Any = self._data
+        if isinstance(data, pa.Array):
+            lines = json_lines(self._serde)
+            found = None if lines is None else lines.decode(data)
+            if found is not None:
+                self._complete = True
+                return found
+            data = data.to_pylist()
+        decode = self._serde.deserialize
+        return [None if item is None else decode(item) for item in data] if self.has_nulls else list(map(decode, data))
 
     @property
     def has_nulls(self) -> bool:
         """Whether an item is None; JSON's null is one, too, once it was read."""
+        if self._complete:
+            return False
         if self._items is None and isinstance(self._data, pa.Array):
             return bool(self._data.null_count)
         return any(map(is_, (self._data if self._items is None else self._items) or (), repeat(None)))
@@ -88,6 +99,10 @@ class Column:
         if self.is_bytes_of(serde, read=read):
             assert self._data is not None
             return self._data
+        lines = json_lines(serde)
+        found = None if lines is None else lines.encode(self.items)
+        if found is not None:
+            return found
         encode = serde.serialize
         return [None if item is None else encode(item) for item in self.items]
 

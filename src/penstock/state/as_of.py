@@ -17,10 +17,19 @@ import pyarrow as pa
 
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.json_lines import json_lines
 from penstock.state.write_back import WriteBack
 
-#: gives the row of each key, decoded for itself alone, None where there is none: (keys, records that they are of)
-ReadColumns: TypeAlias = Callable[[Column, Columns], list[Any]]
+
+class Found(NamedTuple):
+    """The rows of many keys, each decoded for itself alone: None where there is none, and whether that is so anywhere."""
+
+    rows: list[Any]
+    gaps: bool
+
+
+#: finds the rows of keys: (keys, records that they are of)
+ReadColumns: TypeAlias = Callable[[Column, Columns], Found]
 
 
 class Told(NamedTuple):
@@ -82,48 +91,50 @@ def _write(
 
 def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]]) -> ReadColumns:
     """Return what reads the rows of keys, each as it is at the place of its record. A record whose key is missing is not for it."""
-    key_serde, decode = serdes[0], serdes[1].deserialize
 
-    def read(keys: Column, columns: Columns) -> list[Any]:
-        data, spots = keys.arrow_of(key_serde), columns.spots
+    def read(keys: Column, columns: Columns) -> Found:
+        data, spots = keys.arrow_of(serdes[0]), columns.spots
         if data.null_count:
             raise Irregular
         told = None if spots.places is None else spots.told.get(name)
-        if told is None:
-            return decoded(rows_now(rows, data), decode)
-        return decoded(rows_as_of(rows, data, columns.of_source(spots.places), told), decode)
+        versions = (
+            rows_now(rows, data) if told is None else rows_as_of(rows, data, columns.of_source(spots.places), told)
+        )
+        return _decoded(*versions, serdes[1])
 
     return read
 
 
-def decoded(raws: list[Any], decode: Callable[[bytes], Any]) -> list[Any]:
-    """Return what rows hold, anew for each: whoever gets it may change it."""
-    if any(map(is_, raws, repeat(None))):
-        found = [None if raw is None else decode(raw) for raw in raws]
-        odd = any(row is None and raw is not None for row, raw in zip(found, raws, strict=True))
+def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
+    """Return what rows hold, decoded anew for each record: whoever gets it may change it."""
+    gaps = np.fromiter(map(is_, raws, repeat(None)), dtype=bool, count=len(raws))[at].sum()
+    data: Any
+    if gaps or json_lines(serde) is None:
+        data = list(map(raws.__getitem__, at.tolist()))
     else:
-        found = list(map(decode, raws))
-        odd = any(map(is_, found, repeat(None)))
-    if odd:  # a row that is there, and reads as none
+        data = pa.array(raws, pa.binary()).take(pa.array(at))
+    column = Column(data=data, serde=serde)
+    items = column.items
+    if column.has_nulls and sum(map(is_, items, repeat(None))) != gaps:  # a row that is there, and reads as none
         raise Irregular
-    return found
+    return Found(items, bool(gaps))
 
 
-def rows_now(rows: WriteBack, keys: pa.Array) -> list[bytes | None]:
-    """Return the rows of keys; each key is looked up once."""
+def rows_now(rows: WriteBack, keys: pa.Array) -> tuple[list[bytes | None], Any]:
+    """Return rows, and which of them each key has; each key is looked up once."""
     encoded = keys.dictionary_encode()
-    found = rows.get_many(encoded.dictionary.to_pylist())
-    return list(map(found.__getitem__, encoded.indices.to_numpy().tolist()))
+    return rows.get_many(encoded.dictionary.to_pylist()), encoded.indices.to_numpy()
 
 
-def rows_as_of(rows: WriteBack, keys: pa.Array, places: Any, told: Told) -> list[bytes | None]:
-    """Return the rows of keys, each as it is at its place: the last one told in front of it, or else the one that is written.
+def rows_as_of(rows: WriteBack, keys: pa.Array, places: Any, told: Told) -> tuple[list[bytes | None], Any]:
+    """Return rows, and which of them each key has at its place: the last one told in front of it, or else the one that is written.
 
     >>> from penstock.state.memory import MemoryState
     >>> store = WriteBack(MemoryState(), "s", stamped=False)
     >>> store.base.write([(b"a", b"old"), (b"b", b"b")])
     >>> told = Told(pa.array([b"a", b"a"]), np.array([1, 3]), [b"new", None])
-    >>> rows_as_of(store, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), told)
+    >>> found, at = rows_as_of(store, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), told)
+    >>> [found[place] for place in at]
     [b'old', b'b', b'new', None]
     """
     encoded = pa.concat_arrays([told.keys, keys]).dictionary_encode()
@@ -135,8 +146,8 @@ def rows_as_of(rows: WriteBack, keys: pa.Array, places: Any, told: Told) -> list
     before = np.searchsorted(updates[order], asked * span + places) - 1
     last = order[before]  # −1, the last one of all, is of another key, or behind
     known = (before >= 0) & (updated[last] == asked)
-    versions = [*told.rows, *_written(rows, encoded.dictionary, asked[~known])]
-    return list(map(versions.__getitem__, np.where(known, last, asked + len(told.rows)).tolist()))
+    found = [*told.rows, *_written(rows, encoded.dictionary, asked[~known])]
+    return found, np.where(known, last, asked + len(told.rows))
 
 
 def _written(rows: WriteBack, keys: pa.Array, asked: Any) -> list[bytes | None]:
