@@ -138,7 +138,7 @@ def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str, *,
     for few, short, few_mixed in ways:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run, "FEW", few)
-            patch.setattr(run, "FEW_MIXED", few_mixed)
+            patch.setattr(batches, "FEW_MIXED", few_mixed)
             patch.setattr(batches, "SHORT", short)
             runs = Runs(shape, folders(), policy)
             seen.append([runs.epoch(epoch) for epoch in epochs])

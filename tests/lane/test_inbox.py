@@ -3,10 +3,12 @@
 from itertools import pairwise
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lane.batches import envelope_batches, raw_batches
+from penstock.lane import batches
+from penstock.lane.batches import Mixed, envelope_batches, raw_batches
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, raw_headers, reach
 
 TOPICS = ("a", "b", "c")
@@ -75,6 +77,37 @@ def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, befor
     assert all(value == f"{o.topic}{o.partition}@{o.offset}".encode() for _, _, o, value in seen)
     runs = [(b.shard, b.source) for b in batches]
     assert all(one != other for one, other in pairwise(runs))
+
+
+@given(records, st.randoms(use_true_random=False), st.integers(1, 7), st.sampled_from([1, 2, 3]))
+def test_mixed_rows_have_their_places_in_the_order_of_a_lane(given_records, random, most, refusing):
+    rows = rows_of(given_records)
+    random.shuffle(rows)
+    found, _ = reach(numbered(table_of(rows)), TOPICS, {}, by_shard=True)
+    plain = [row for batch in raw_batches(found, TOPICS, SOURCES, None) for row in seen_in(batch)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "FEW_MIXED", 1)
+        patch.setattr(batches, "MOST", most)
+        works = list(raw_batches(found, TOPICS, SOURCES, None, lambda shard, sources: shard % refusing == 0))
+    mixed = [row for work in works for row in seen_in(work)]
+    assert mixed == plain
+    assert [row for work in works for row in seen_in(work, apart=True)] == plain
+    for work in works:
+        if isinstance(work, Mixed):
+            assert len(work.batches) == len({batch.source for batch in work.batches})
+            assert sum(map(len, work.batches)) <= most
+
+
+def seen_in(work, apart=False):
+    """Return the rows of some work in order: shard, source, origin, value; ``apart``: of mixed ones as they are run one by one."""
+    if isinstance(work, Mixed):
+        if apart:
+            return [row for batch in work.apart() for row in seen_in(batch)]
+        parts = zip(work.batches, work.places, strict=True)
+        rows = [(place, row) for batch, places in parts for place, row in zip(places, seen_in(batch), strict=True)]
+        assert sorted(place for place, _ in rows) == list(range(len(rows)))
+        return [row for _, row in sorted(rows)]
+    return [(work.shard, work.source, o, v) for o, v in zip(work.origins, work.values, strict=True)]
 
 
 def test_a_floor_is_the_watermark_that_the_partition_had_reached():

@@ -4,12 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from both_ways import Runs, both_ways, records, watch_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
+from penstock import config as configuration
+from penstock.clock import SystemClock
+from penstock.lane.sink import Row, SinkColumns
+from penstock.lane.task import Task
+from penstock.record import Origin
+from penstock.serde.columns import Column, Columns, spots_of
+from penstock.state.memory import MemoryState
+from penstock.state.open import Standalone, open_store
 from penstock.windows import TimeWindows
 
 
@@ -138,6 +147,18 @@ def rekeyed(b: StreamsBuilder) -> None:
     moved.left_join(table, pair).to("out")
 
 
+def apart(b: StreamsBuilder) -> None:
+    """Sources that do not meet."""
+    stream_of(b, "in").group_by_key().count(store="s").to_stream().to("out", value=Serdes.int64)
+    stream_of(b).map_values(lambda v: [v]).to("other")
+    table_of(b, "more", store="t").to_stream().to("third")
+
+
+def merged(b: StreamsBuilder) -> None:
+    """Sources that meet in a topic."""
+    stream_of(b, "in").merge(stream_of(b)).map_values(lambda v: [v]).to("out")
+
+
 def with_itself(b: StreamsBuilder) -> None:
     """A record meets the row that it has just written."""
     source = stream_of(b)
@@ -177,7 +198,7 @@ def bounded(b: StreamsBuilder) -> None:
 #: all records of these go by column; the others refuse some, or all
 BY_COLUMN: list[Callable[[StreamsBuilder], None]] = [
     inner, left_with_key, several_joins, several_tables, behind_others, then_counted, then_windowed, to_two_topics, updates_go_on,
-    updates_go_on_at_once, updates_meet_results_at_the_barrier, through_views, changing, table_of_a_stream, rekeyed,
+    updates_go_on_at_once, updates_meet_results_at_the_barrier, through_views, changing, table_of_a_stream, rekeyed, apart,
 ]  # fmt: skip
 SHAPES = [
     *BY_COLUMN,
@@ -234,3 +255,60 @@ def test_records_that_alternate_go_by_column(shape, folders, monkeypatch):
         assert seen["sinks"]
     assert taken
     assert all(taken)
+
+
+def orders_by_country(b: StreamsBuilder, *, left: bool) -> None:
+    lands = b.global_table("lands", key=Serdes.string, value=Serdes.json, store="lands")
+    orders = stream_of(b, "in")
+    join = orders.left_join if left else orders.join
+    join(lands, lambda k, v, row: [k, *pair(v, row)], select=lambda k, v: v and v.get("land"), with_key=True).to("out")
+
+
+def global_join(left: bool, rows: list[tuple[str, Any]], *, by_column: bool) -> tuple[list[Any], dict[Any, int]]:
+    """Run records through a join with a global table, in a task of its own; return what left it, and what was dropped."""
+    builder = StreamsBuilder()
+    orders_by_country(builder, left=left)
+    topology = builder.build()
+    lands = open_store(topology.stores["lands"], MemoryState(), Standalone())
+    for land in ("at", "be"):
+        lands.write(land, {"n": len(land) + ord(land[0])}, 0)
+    config = configuration.load({}, environ={})
+    task = Task(
+        topology,
+        0,
+        MemoryState(),
+        application_id="a",
+        config=config,
+        clock=SystemClock(),
+        global_stores={"lands": lands},
+    )
+    (source,) = task.entries
+    origins = [Origin("in", 0, at, at, None, None, (), 0, -1, at) for at in range(len(rows))]
+    keys, values = [key for key, _ in rows], [value for _, value in rows]
+    times = np.arange(len(rows), dtype=np.int64)
+    if by_column:
+        assert task.takes_columns(source)
+        assert task.process_columns(source, Columns(Column(keys), Column(values), times, None, spots_of(origins)))
+        left_by_column = [out for out in task.outputs if isinstance(out, SinkColumns)]
+        found = [
+            pair for out in left_by_column for pair in zip(out.keys.to_pylist(), out.values.to_pylist(), strict=True)
+        ]
+    else:
+        task.process_all(source, zip(keys, values, times.tolist(), [()] * len(rows), origins, strict=True))
+        found = [(row.key, row.value) for row in task.outputs if isinstance(row, Row)]
+    return found, task.dropped
+
+
+@pytest.mark.parametrize("left", [True, False])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.none()
+            | st.builds(lambda n, land: {"n": n, "land": land}, st.integers(0, 9), st.sampled_from(["at", "be", "no"])),
+        ),
+        min_size=1,
+    )
+)
+def test_joins_with_a_global_table_are_the_same_by_column(left, rows):
+    assert global_join(left, rows, by_column=True) == global_join(left, rows, by_column=False)

@@ -35,6 +35,8 @@ from penstock.record import Headers
 MOST = 1 << 15
 #: a run of fewer rows is not worth columns of its own
 SHORT = 16
+#: so few rows of a shard are not mixed
+FEW_MIXED = 48
 
 
 class Mixed(NamedTuple):
@@ -49,11 +51,11 @@ class Mixed(NamedTuple):
 
 #: what is run at a time
 Work: TypeAlias = Batch | ShortRun | Mixed
-#: whether rows of a shard may be mixed: (shard, sources, how many rows)
-Mixes: TypeAlias = Callable[[int, Sequence[str], int], bool]
+#: whether rows of a shard may be mixed: (shard, sources)
+Mixes: TypeAlias = Callable[[int, Sequence[str]], bool]
 
 
-def _never(shard: int, sources: Sequence[str], count: int) -> bool:
+def _never(shard: int, sources: Sequence[str]) -> bool:
     return False
 
 
@@ -108,10 +110,10 @@ class Sorted:
         """Cut the rows into those of a shard that are mixed, and those in between."""
         plain = 0
         for begin, end in pairwise(starts_of(self.shard)):
-            codes = np.unique(self.code[begin:end]).tolist()
-            if len(codes) == 1 or not mixes(
-                int(self.shard[begin]), [self.sources[code] for code in codes], end - begin
-            ):
+            if end - begin < FEW_MIXED or (self.code[begin:end] == self.code[begin]).all():
+                continue
+            sources = [self.sources[code] for code in np.unique(self.code[begin:end]).tolist()]
+            if not mixes(int(self.shard[begin]), sources):
                 continue
             if plain < begin:
                 yield plain, begin, False

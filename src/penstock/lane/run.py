@@ -52,8 +52,6 @@ from penstock.state.shards import lane_of
 Batches = Iterable[pa.RecordBatch]
 #: fewer records than these go one by one: a column is not worth its making
 FEW = 4
-#: the same where they are of several sources, and go together
-FEW_MIXED = 48
 
 
 def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -213,8 +211,8 @@ class StepRun:
 
     # ---- running
 
-    def _mixes(self, shard: int, sources: Sequence[str], count: int) -> bool:
-        return count >= FEW_MIXED and self._task(shard).takes_columns(*sources)
+    def _mixes(self, shard: int, sources: Sequence[str]) -> bool:
+        return self._task(shard).takes_columns(*sources)
 
     def _process(self, batch: Work) -> None:
         """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
