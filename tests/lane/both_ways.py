@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import batches, run
+from penstock.lane import mixed, run
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
@@ -138,8 +138,8 @@ def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str, *,
     for few, short, few_mixed in ways:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run, "FEW", few)
-            patch.setattr(batches, "FEW_MIXED", few_mixed)
-            patch.setattr(batches, "SHORT", short)
+            patch.setattr(mixed, "FEW_MIXED", few_mixed)
+            patch.setattr(mixed, "SHORT", short)
             runs = Runs(shape, folders(), policy)
             seen.append([runs.epoch(epoch) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen

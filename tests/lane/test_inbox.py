@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lane import batches
-from penstock.lane.batches import Mixed, envelope_batches, raw_batches
+from penstock.lane import mixed
+from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, raw_headers, reach
+from penstock.lane.mixed import Mixed
 
 TOPICS = ("a", "b", "c")
 SOURCES = {"a": "one", "b": "two", "c": "two"}
@@ -86,11 +87,10 @@ def test_mixed_rows_have_their_places_in_the_order_of_a_lane(given_records, rand
     found, _ = reach(numbered(table_of(rows)), TOPICS, {}, by_shard=True)
     plain = [row for batch in raw_batches(found, TOPICS, SOURCES, None) for row in seen_in(batch)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "FEW_MIXED", 1)
-        patch.setattr(batches, "MOST", most)
+        patch.setattr(mixed, "FEW_MIXED", 1)
+        patch.setattr(mixed, "MOST", most)
         works = list(raw_batches(found, TOPICS, SOURCES, None, lambda shard, sources: shard % refusing == 0))
-    mixed = [row for work in works for row in seen_in(work)]
-    assert mixed == plain
+    assert [row for work in works for row in seen_in(work)] == plain
     assert [row for work in works for row in seen_in(work, apart=True)] == plain
     for work in works:
         if isinstance(work, Mixed):

@@ -1,186 +1,19 @@
-"""Rows in the order of a lane, cut into what is run at a time: batches, short runs, and rows of several sources together.
-
-Rows of a shard that alternate between its sources make many short runs, each too short for columns. Where their nodes allow it they are
-*mixed*: sorted by source, thousands at a time, each row with its place in the order of the lane.
-"""
+"""Raw rows and envelope rows as batches, in the order of a lane."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
-from penstock.lane.inbox import (
-    WINDOW,
-    Batch,
-    MadeOrigins,
-    NumberedOrigins,
-    Origins,
-    Rows,
-    ShortRun,
-    numbers,
-    raw_headers,
-    starts_of,
-)
+from penstock.lane.inbox import Batch, MadeOrigins, NumberedOrigins, Origins, Rows, ShortRun, numbers, raw_headers
+from penstock.lane.mixed import Mixes, Run, Sorted, Work, cut_apart, never
 from penstock.record import Headers
-
-#: rows of a batch
-MOST = 1 << 15
-#: a run of fewer rows is not worth columns of its own
-SHORT = 16
-#: so few rows of a shard are not mixed
-FEW_MIXED = 48
-
-
-class Mixed(NamedTuple):
-    """Rows of one shard and several sources: a batch of each, and the places of its rows among all of them."""
-
-    shard: int
-    batches: list[Batch]
-    places: list[Any]
-    #: makes the same rows apart, in the order of the lane
-    apart: Callable[[], Iterator[Batch | ShortRun]]
-
-
-#: what is run at a time
-Work: TypeAlias = Batch | ShortRun | Mixed
-#: whether rows of a shard may be mixed: (shard, sources)
-Mixes: TypeAlias = Callable[[int, Sequence[str]], bool]
-
-
-def _never(shard: int, sources: Sequence[str]) -> bool:
-    return False
-
-
-class Taken(Protocol):
-    """Rows in some order, of which batches are cut."""
-
-    def batch(self, part: slice, shard: int, source: str) -> Batch:
-        """Return rows that follow each other."""
-        ...
-
-    def cut(self, batch: Batch, runs: list[Run]) -> Iterator[Batch | ShortRun]:
-        """Yield a batch that is one run, or the short runs that it holds."""
-        ...
-
-
-class Run(NamedTuple):
-    """Rows of a batch that are of one shard and one source."""
-
-    begin: int
-    end: int
-    shard: int
-    source: str
-    #: number of the source, by which it was sorted
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """Rows in the order of a lane: where each is, its shard, the number of its source; the sources; and what takes rows from there."""
-
-    order: Any
-    shard: Any
-    code: Any
-    sources: list[str]
-    take: Callable[[Any], Taken]
-
-    def work(self, mixes: Mixes) -> Iterator[Work]:
-        """Return the rows as work, shard by shard."""
-        pieces = list(self._pieces(mixes))
-        arranged = np.arange(len(self.order))
-        for begin, end, mixed in pieces:
-            if mixed:
-                arranged[begin:end] = begin + np.argsort(self.code[begin:end].astype(np.int16), kind="stable")
-        taken = self.take(self.order[arranged] if any(mixed for _, _, mixed in pieces) else self.order)
-        for begin, end, mixed in pieces:
-            if mixed:
-                yield self._mixed(taken, slice(begin, end), arranged[begin:end] - begin)
-            else:
-                yield from self._plain(taken, begin, end, begin)
-
-    def _pieces(self, mixes: Mixes) -> Iterator[tuple[int, int, bool]]:
-        """Cut the rows into those of a shard that are mixed, and those in between."""
-        plain = 0
-        for begin, end in pairwise(starts_of(self.shard)):
-            if end - begin < FEW_MIXED or (self.code[begin:end] == self.code[begin]).all():
-                continue
-            sources = [self.sources[code] for code in np.unique(self.code[begin:end]).tolist()]
-            if not mixes(int(self.shard[begin]), sources):
-                continue
-            if plain < begin:
-                yield plain, begin, False
-            for at in range(begin, end, MOST):
-                yield at, min(at + MOST, end), True
-            plain = end
-        if plain < len(self.order):
-            yield plain, len(self.order), False
-
-    def _mixed(self, taken: Taken, part: slice, places: Any) -> Mixed:
-        shard, edges = int(self.shard[part.start]), starts_of(self.code[part][places])
-        batches = [
-            taken.batch(slice(part.start + begin, part.start + end), shard, self._name_at(part.start + places[begin]))
-            for begin, end in pairwise(edges)
-        ]
-
-        def apart() -> Iterator[Batch | ShortRun]:
-            return self._plain(self.take(self.order[part]), part.start, part.stop, 0)
-
-        return Mixed(shard, batches, [places[begin:end] for begin, end in pairwise(edges)], apart)
-
-    def _plain(self, taken: Taken, begin: int, end: int, at: int) -> Iterator[Batch | ShortRun]:
-        """Return rows, which begin in ``taken`` at that place, run by run."""
-        edges = starts_of(self.shard[begin:end], self.code[begin:end])
-        for first, last, runs in stretches(edges):
-            batch = taken.batch(
-                slice(at + first, at + last), int(self.shard[begin + first]), self._name_at(begin + first)
-            )
-            yield from taken.cut(
-                batch, [self._run(r - first, e - first, begin + r) for r, e in runs or [(first, last)]]
-            )
-
-    def _run(self, begin: int, end: int, at: int) -> Run:
-        return Run(begin, end, int(self.shard[at]), self._name_at(at), int(self.code[at]))
-
-    def _name_at(self, at: int) -> str:
-        return self.sources[int(self.code[at])]
-
-
-def stretches(edges: Sequence[int]) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Return runs one by one, the longest in pieces, and short ones that follow each other together: (begin, end, short runs).
-
-    >>> list(stretches([0, 2, 3, 3 + SHORT, 4 + SHORT + MOST]))
-    [(0, 3, [(0, 2), (2, 3)]), (3, 19, []), (19, 32787, []), (32787, 32788, [])]
-    """
-    short: list[tuple[int, int]] = []
-    for begin, end in pairwise(edges):
-        if short and (end - begin >= SHORT or end - short[0][0] > WINDOW):
-            yield short[0][0], short[-1][1], short
-            short = []
-        if end - begin < SHORT:
-            short.append((begin, end))
-            continue
-        for at in range(begin, end, MOST):
-            yield at, min(at + MOST, end), []
-    if short:
-        yield short[0][0], short[-1][1], short
-
-
-def _cut(batch: Batch, runs: list[Run]) -> Iterator[Batch | ShortRun]:
-    if len(runs) == 1:
-        yield batch
-        return
-    keys, values, times, headers, origins = batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins
-    for begin, end, shard, source, _ in runs:
-        run = slice(begin, end)
-        yield ShortRun(shard, source, keys[run], values[run], times[run], headers[run], origins[run])
 
 
 def _whole(column: Any) -> pa.Array:
@@ -190,11 +23,8 @@ def _whole(column: Any) -> pa.Array:
     return column
 
 
-# ---- raw rows
-
-
 def raw_batches(
-    rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None, mixes: Mixes = _never
+    rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None, mixes: Mixes = never
 ) -> Iterator[Work]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
@@ -230,13 +60,10 @@ class RawRows:
         origins = NumberedOrigins(self._topics, numbers_of_part, (key, value, headers))
         return Batch(shard, source, (key, value, numbers_of_part["timestamp"]), headers, origins)
 
-    cut = staticmethod(_cut)
+    cut = staticmethod(cut_apart)
 
 
-# ---- envelope rows
-
-
-def envelope_batches(table: pa.Table, topics: Sequence[str], mixes: Mixes = _never) -> Iterator[Work]:
+def envelope_batches(table: pa.Table, topics: Sequence[str], mixes: Mixes = never) -> Iterator[Work]:
     """Return re-keyed records as batches in the order of a lane, shard by shard."""
     if not len(table):
         return
@@ -253,7 +80,7 @@ def envelope_batches(table: pa.Table, topics: Sequence[str], mixes: Mixes = _nev
     counted = kind[order] == COUNTED
     code = names.indices.to_numpy()[order].astype(np.int64) * 2 + counted  # odd: what stands for many records
     take = partial(EnvelopeRows, table, topics, places)
-    yield from Sorted(order, shards[order], code, sources, take).work(_never if counted.any() else mixes)
+    yield from Sorted(order, shards[order], code, sources, take).work(never if counted.any() else mixes)
 
 
 class EnvelopeRows:
@@ -283,7 +110,7 @@ class EnvelopeRows:
     def cut(batch: Batch, runs: list[Run]) -> Iterator[Batch | ShortRun]:
         """Yield a batch or its runs; what stands for many records goes by column, however few there are."""
         if not any(run.code % 2 for run in runs):
-            yield from _cut(batch, runs)
+            yield from cut_apart(batch, runs)
             return
         for begin, end, shard, source, code in runs:
             yield batch.part(slice(begin, end), shard, source, counted=bool(code % 2))

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
-from penstock.lane.batches import Mixed, Work, envelope_batches, raw_batches
+from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.envelope import (
     COUNTED,
     FAILURE,
@@ -34,6 +34,7 @@ from penstock.lane.envelope import (
 )
 from penstock.lane.failure import pack_failure
 from penstock.lane.inbox import JUDGE, Rows, ShortRun
+from penstock.lane.mixed import Mixed, Work
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
 from penstock.lane.reading import Sources
