@@ -179,6 +179,17 @@ def each_other(b: StreamsBuilder) -> None:
     other.left_join(tables[0], pair).to("other")
 
 
+def by_foreign_key(b: StreamsBuilder) -> None:
+    """Updates of tables by column, whose readers take them one by one."""
+    one, other = table_of(b), table_of(b, "side", store="t")
+    one.left_join(other, pair, foreign_key=lambda v: "abc"[v["n"] % 3]).to_stream().to("out")
+
+
+def tables(b: StreamsBuilder) -> None:
+    one, other = table_of(b), table_of(b, "side", store="t")
+    one.outer_join(other, lambda v, w: [v and v["n"], w and w["n"]]).to_stream().to("out")
+
+
 def of_versions(b: StreamsBuilder) -> None:
     table = table_of(b, store=Stores.versioned("s", history=20))
     stream_of(b).left_join(table, pair).to("out")

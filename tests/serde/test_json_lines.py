@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.serde import Serdes
@@ -39,6 +39,10 @@ def one_by_one(rows: list[bytes]) -> list[Node] | None:
         return None
 
 
+@example([b'{"n":1}{"n":2}', b"", b"{}"])
+@example([b'{"n":1}{"below":[', b"{}]}"])
+@example([b'{"n":1}{"below":[{}', b"]}"])
+@example([b'{"n":1}{"below":[{}', b"{}]}"])
 @given(st.lists(torn, min_size=1, max_size=8) | st.lists(plain.map(msgspec.json.encode), min_size=1, max_size=8))
 def test_what_is_read_at_a_time_is_what_each_row_says(rows):
     try:
@@ -55,6 +59,12 @@ def test_objects_are_read_at_a_time_also_from_a_part_of_a_column(rows):
     column = pa.array(rows, pa.binary())
     assert JsonLines(Node).decode(column) == one_by_one(rows)
     assert JsonLines(Node).decode(column[1:-1]) == one_by_one(rows[1:-1])
+
+
+def test_the_rows_of_a_part_are_looked_at_and_no_others():
+    column = pa.array([b"{}", b"{}", b'{"n":1}{"n":2}', b" ", b"{}", b"{}"], pa.binary())
+    assert JsonLines(Node).decode(column[2:4]) is None
+    assert JsonLines(Node).decode(column[4:]) == [Node(), Node()]
 
 
 values = st.lists(
