@@ -23,16 +23,33 @@ def _whole(column: Any) -> pa.Array:
     return column
 
 
+def _taken(table: pa.Table, order: Any) -> pa.Table:
+    """Return rows in an order; those that are in it already are not copied."""
+    if len(order) == len(table) and (order == np.arange(len(order))).all():
+        return table
+    return table.take(pa.array(order))
+
+
 def raw_batches(
-    rows: Rows, topics: Sequence[str], source_of: dict[str, str], floors: Any = None, mixes: Mixes = never
+    rows: Rows,
+    topics: Sequence[str],
+    source_of: dict[str, str],
+    floors: Any = None,
+    mixes: Mixes = never,
+    *,
+    as_read: bool = False,
 ) -> Iterator[Work]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
-    ``floors``: the watermark that the partition of each row had reached; None where no clock needs it.
+    ``floors``: the watermark that the partition of each row had reached; None where no clock needs it. ``as_read``: there is no order
+    between partitions to keep, the rows of each are together.
     """
     if not len(rows.table):
         return
-    order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
+    if as_read and (rows.topic == rows.topic[0]).all():
+        order = np.arange(len(rows.topic))
+    else:
+        order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
     nodes = [source_of[name] for name in topics]
     known = sorted(set(nodes))
     source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
@@ -45,7 +62,7 @@ class RawRows:
 
     def __init__(self, rows: Rows, topics: Sequence[str], floors: Any, order: Any) -> None:
         self._topics = topics
-        self._table = rows.table.select(["key", "value", "headers"]).take(pa.array(order))
+        self._table = _taken(rows.table.select(["key", "value", "headers"]), order)
         self._plain = self._table["headers"].null_count == len(self._table)
         found = {name: getattr(rows, name)[order] for name in ("topic", "partition", "offset", "timestamp", "reached")}
         found["index"] = found["partition"]
@@ -88,7 +105,7 @@ class EnvelopeRows:
 
     def __init__(self, table: pa.Table, topics: Sequence[str], places: dict[str, Any] | None, order: Any) -> None:
         self._topics = topics
-        self._table = table.take(pa.array(order))
+        self._table = _taken(table, order)
         self._times = numbers(self._table["timestamp"])
         self._places = None if places is None else {name: column[order] for name, column in places.items()}
         self._plain = self._table["headers"].null_count == len(self._table)

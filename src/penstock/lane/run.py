@@ -33,7 +33,7 @@ from penstock.lane.envelope import (
     order_of,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, Rows, ShortRun
+from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun
 from penstock.lane.mixed import Mixed, Work
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
@@ -115,6 +115,8 @@ class StepRun:
         self._number = task
         self._step = worker.stage.step(level)
         self._sources = worker.sources
+        #: objects of few records stay near, but what is kept or counted is so for all records of a batch at once
+        self._in_windows = not self._step.stores and not worker.stage.plan.counting
         self._tasks: dict[int, Task] = {}
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
@@ -187,7 +189,9 @@ class StepRun:
                 assert not isinstance(batch, Mixed)
                 yield self._outbox.pass_on(batch)
             rows, floors = rows.where(mine), None if floors is None else floors[mine]
-        return raw_batches(rows, orders.topics, orders.source_of, floors, self._mixes)
+        # of records that are counted together the last one counts
+        as_read = not self._step.exchange and not self._step.timed and not stage.plan.counting
+        return raw_batches(rows, orders.topics, orders.source_of, floors, self._mixes, as_read=as_read)
 
     def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
@@ -229,12 +233,16 @@ class StepRun:
         if batch.counted:
             task.process_columns(batch.source, self._sources.counted(batch))
             return
-        if len(batch) >= FEW and task.takes_columns(batch.source):
-            columns = self._sources.columns(batch)
-            if columns is not None and task.process_columns(batch.source, columns):
-                return
-        for window in batch.windows():
-            task.process_all(batch.source, self._sources.records(window, task))
+        for part in batch.windows() if self._in_windows else (batch,):
+            if not self._process_columns(part, task):
+                for window in part.windows():
+                    task.process_all(batch.source, self._sources.records(window, task))
+
+    def _process_columns(self, batch: Batch, task: Task) -> bool:
+        if len(batch) < FEW or not task.takes_columns(batch.source):
+            return False
+        columns = self._sources.columns(batch)
+        return columns is not None and task.process_columns(batch.source, columns)
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
         """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""

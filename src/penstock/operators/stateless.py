@@ -9,7 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import compress, repeat
+from operator import not_
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext
@@ -50,11 +51,8 @@ class Filter(Operator):
         predicate, negate = self.predicate, self.negate
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            pairs = enumerate(zip(columns.keys.items, columns.values.items, strict=True))
-            if negate:
-                at = [i for i, (key, value) in pairs if not predicate(key, value)]
-            else:
-                at = [i for i, (key, value) in pairs if predicate(key, value)]
+            answers: Iterable[Any] = map(predicate, columns.keys.items, columns.values.items)
+            at = list(compress(range(len(columns)), map(not_, answers) if negate else answers))
             if at:
                 forward(columns if len(at) == len(columns) else columns.pick(at), commits)
 
@@ -88,7 +86,7 @@ class SelectKey(Operator):
         mapper = self.mapper
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            keys = [mapper(key, value) for key, value in zip(columns.keys.items, columns.values.items, strict=True)]
+            keys = list(map(mapper, columns.keys.items, columns.values.items))
             forward(columns.having(keys=Column(keys)), commits)
 
         return on_columns
@@ -124,7 +122,7 @@ class Map(Operator):
         mapper = self.mapper
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            pairs = [mapper(key, value) for key, value in zip(columns.keys.items, columns.values.items, strict=True)]
+            pairs = list(map(mapper, columns.keys.items, columns.values.items))
             forward(columns.having(*split_pairs(pairs)), commits)
 
         return on_columns
@@ -207,10 +205,7 @@ class MapValues(Operator):
 
         def on_columns(columns: Columns, commits: Commits) -> None:
             values = columns.values.items
-            if with_key:
-                mapped = [mapper(key, value) for key, value in zip(columns.keys.items, values, strict=True)]
-            else:
-                mapped = [mapper(value) for value in values]
+            mapped = list(map(mapper, columns.keys.items, values) if with_key else map(mapper, values))
             forward(columns.having(values=Column(mapped)), commits)
 
         return on_columns

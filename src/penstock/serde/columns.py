@@ -34,7 +34,7 @@ class Column:
     (['ann', None, 'bob'], ['bob', 'ann'], [b'1', b'2'])
     """
 
-    __slots__ = ("_complete", "_data", "_items", "_made", "_serde")
+    __slots__ = ("_at", "_complete", "_data", "_items", "_made", "_serde")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Column:
         assert items is not None or (data is not None and serde is not None)
         self._items = items
         self._data = data
+        #: which of the bytes belong to the items; None: all, in order
+        self._at: list[int] | None = None
         #: True: it is known that no item is None
         self._complete = False
         self._serde = serde
@@ -97,8 +99,7 @@ class Column:
     def bytes_of(self, serde: Serde[Any], *, read: bool = False) -> pa.Array | list[bytes | None]:
         """Return the items as bytes; those at hand, where they will do."""
         if self.is_bytes_of(serde, read=read):
-            assert self._data is not None
-            return self._data
+            return self._bytes()
         lines = json_lines(serde)
         found = None if lines is None else lines.encode(self.items)
         if found is not None:
@@ -115,11 +116,22 @@ class Column:
         """Return the items at these places; a place may come several times."""
         items, data = self._items, self._data
         picked = None if items is None else [items[i] for i in at]
-        if isinstance(data, pa.Array):
+        if isinstance(data, pa.Array) and items is None:
             data = data.take(pa.array(at, pa.int64()))
-        elif data is not None:
+        elif isinstance(data, list):
             data = [data[i] for i in at]
-        return Column(picked, data=data, serde=self._serde, made=self._made)
+        column = Column(picked, data=data, serde=self._serde, made=self._made)
+        column._complete = self._complete
+        if isinstance(data, pa.Array) and items is not None:  # who has the objects may never ask for the bytes
+            column._at = at if self._at is None else [self._at[i] for i in at]
+        return column
+
+    def _bytes(self) -> pa.Array | list[bytes | None]:
+        assert self._data is not None
+        if self._at is not None:
+            assert isinstance(self._data, pa.Array)
+            self._data, self._at = self._data.take(pa.array(self._at, pa.int64())), None
+        return self._data
 
 
 class Spots:
