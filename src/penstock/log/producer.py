@@ -1,7 +1,7 @@
 """The writer: rows and offsets of an epoch, in one transaction or, at least once, without.
 
 The loop over rows is hot: one call of the client for each row, about a microsecond. `produce_batch` of the client would take
-neither timestamps nor headers. Only failed deliveries are reported, so a row that arrives costs no call back into Python.
+neither timestamps nor headers. To have no headers costs a quarter less than to have an empty list of them. Only failed deliveries are reported, so a row that arrives costs no call back into Python.
 
 A timestamp of 0 is written as 1: to the client 0 means "now", which would be a wrong time by half a century.
 """
@@ -32,7 +32,6 @@ GRACE_SECONDS = 10.0
 _QUEUE_FULL_SECONDS = 0.005
 #: the code of a client that does not return from a call
 STUCK = "STUCK"
-_NO_HEADERS: list[tuple[str, str | bytes | None]] = []
 
 
 class _RowWriter:
@@ -56,11 +55,13 @@ class _RowWriter:
         for row in rows:
             topic, partition, key, value, timestamp, headers = row
             place = -1 if partition is None else partition
-            named: list[tuple[str, str | bytes | None]] = [*headers] if headers else _NO_HEADERS
             try:
-                produce(topic, value, key, place, None, None, timestamp or 1, named)
+                if headers:
+                    produce(topic, value, key, place, None, None, timestamp or 1, [*headers])
+                else:
+                    produce(topic, value, key, place, None, None, timestamp or 1)
             except BufferError:
-                self._produce_when_there_is_room(topic, value, key, place, None, None, timestamp or 1, named)
+                self._produce_when_there_is_room(topic, value, key, place, None, None, timestamp or 1, [*headers])
             except KafkaException as exception:
                 self._raise_fatal(exception)
                 refused = self._refusal(row, kafka_error(exception))
