@@ -1,7 +1,8 @@
 """The writer: rows and offsets of an epoch, in one transaction or, at least once, without.
 
 The loop over rows is hot: one call of the client for each row, about a microsecond. `produce_batch` of the client would take
-neither timestamps nor headers. To have no headers costs a quarter less than to have an empty list of them. Only failed deliveries are reported, so a row that arrives costs no call back into Python.
+neither timestamps nor headers. To have no headers costs a quarter less than to have an empty list of them. Only failed deliveries are
+reported, so a row that arrives costs no call back into Python.
 
 A timestamp of 0 is written as 1: to the client 0 means "now", which would be a wrong time by half a century.
 """
