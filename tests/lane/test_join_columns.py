@@ -268,6 +268,21 @@ def test_records_that_alternate_go_by_column(shape, folders, monkeypatch):
     assert all(taken)
 
 
+def test_sources_of_which_one_was_given_up_do_not_go_together():
+    builder = StreamsBuilder()
+    inner(builder)
+    config = configuration.load({}, environ={})
+    task = Task(builder.build(), 0, MemoryState(), application_id="a", config=config, clock=SystemClock())
+    sources = {task.topology.node(source).topics[0]: source for source in task.entries}
+    assert task.takes_columns(*sources.values())
+    task.stores["s"].write("a", {"n": 1}, 0)
+    origin = Origin("side", 0, 0, 0, None, None, (), 0, -1, 0)
+    wrong = Columns(Column(["a"]), Column(["no object"]), np.array([0]), None, spots_of([origin]))
+    assert not task.process_columns(sources["side"], wrong)
+    assert not task.takes_columns(*sources.values())
+    assert task.takes_columns(sources["in"])
+
+
 def orders_by_country(b: StreamsBuilder, *, left: bool) -> None:
     lands = b.global_table("lands", key=Serdes.string, value=Serdes.json, store="lands")
     orders = stream_of(b, "in")

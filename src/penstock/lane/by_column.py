@@ -35,9 +35,7 @@ class ByColumn:
 
     def run(self, source: str, columns: Columns) -> bool:
         """Run records of a source; False, and nothing has happened, if they have to go one by one."""
-        chain = self._chain(source)
-        assert chain is not None
-        if _run([(chain.on_columns, columns)], counted=columns.counts is not None):
+        if _run([(self._taken(source), columns)], counted=columns.counts is not None):
             return True
         self._chains[source] = None
         self._orders.clear()
@@ -48,11 +46,15 @@ class ByColumn:
         sources = frozenset(parts)
         order = self._order(sources)
         assert order is not None
-        chains = [(chain.on_columns, parts[source]) for source in order if (chain := self._chain(source)) is not None]
-        if _run(chains):
+        if _run([(self._taken(source), parts[source]) for source in order]):
             return True
         self._orders[sources] = None
         return False
+
+    def _taken(self, source: str) -> OnColumns:
+        chain = self._chain(source)
+        assert chain is not None
+        return chain.on_columns
 
     def _chain(self, source: str) -> Chain | None:
         if source not in self._chains:
