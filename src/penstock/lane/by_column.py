@@ -64,9 +64,7 @@ class ByColumn:
     def _order(self, sources: frozenset[str]) -> tuple[str, ...] | None:
         if sources not in self._orders:
             chains = {source: chain for source in sorted(sources) if (chain := self._chain(source)) is not None}
-            # late records of all sources go to one dead-letter topic
-            meet = len(chains) < len(sources) or self._task.late_policies
-            self._orders[sources] = None if meet else mixing_order(chains)
+            self._orders[sources] = None if len(chains) < len(sources) else mixing_order(chains)
         return self._orders[sources]
 
 
