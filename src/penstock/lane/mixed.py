@@ -20,7 +20,7 @@ MOST = 1 << 15
 #: a run of fewer rows is not worth columns of its own
 SHORT = 16
 #: so few rows of a shard are not mixed
-FEW_MIXED = 48
+FEW_MIXED = 64
 
 
 class Mixed(NamedTuple):
