@@ -15,8 +15,10 @@ from penstock.lane import mixed, run
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
+from penstock.lane.outbox import Outbox
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
+from penstock.lane.timing import Heard, Timing
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
 
@@ -71,15 +73,20 @@ class Runs:
         self._offsets: dict[tuple[str, int], int] = {}
         self._shards = [ShardOrder()] * SHARDS
         self._snapshots: dict[int, dict[int, Any]] = {}
+        self._reached: dict[tuple[str, int], int] = {}
+        self._timing = Timing(plan.topology, idle_ms=1, shards=SHARDS)
         self._epoch = 0
 
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:
         """Run an epoch; return what can be seen of it."""
         self._epoch += 1
+        told = self._timing.told(Heard(self._reached), self._source_of, self._reached, 0)
+        reached = [(topic, partition, time) for (topic, partition), time in self._reached.items()]
         orders = Orders(
             epoch=self._epoch, token=str(self._epoch), incarnation="x", shards=tuple(self._shards),
             changelogs={name: [0] * SHARDS for name in self._stage.plan.topology.stores}, positions=[], topics=self._topics,
-            source_of=self._source_of, reached=[], partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots, global_ends=[],
+            source_of=self._source_of, reached=reached, partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots,
+            global_ends=[], told=told,
         )  # fmt: skip
         rows = [row for row in map(self._raw, given_records) if row is not None]
         batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
@@ -108,8 +115,8 @@ class Runs:
         for row in rows:
             assert row.kind not in (RECORD, PENDING)
             if row.kind == SINK:
-                key = (row.name, row.partition, row.key)
-                seen["sinks"].setdefault(key, []).append((row.value, row.timestamp, row.headers))
+                rows_of_place = seen["sinks"].setdefault((row.name, row.partition), [])
+                rows_of_place.append((row.key, row.value, row.timestamp, row.headers))
             elif row.kind == CHANGELOG:
                 seen["changelogs"][row.name, row.partition, row.key] = (row.value, row.timestamp, row.headers)
             elif row.kind == NOTE:
@@ -122,6 +129,9 @@ class Runs:
         for shot in report.snapshots.values():  # in which order a clock has come to know the partitions does not matter
             for times in [*shot["clocks"].values(), *(store.get("times", []) for store in shot["stores"].values())]:
                 times.sort()
+        for topic, partition, time in report.reached:
+            self._reached[topic, partition] = max(time, self._reached.get((topic, partition), -1))
+        seen["reached"] = dict(self._reached)
         seen["snapshots"][report.level] = report.snapshots
         self._snapshots.setdefault(report.level, {}).update(report.snapshots)
         for shard, name in report.pending.items():
@@ -147,7 +157,7 @@ def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str, *,
 
 
 def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Note of each batch whether it went by column; one that does not try to is a failure."""
+    """Note of each batch whether it went by column; one that does not try to is a failure, and so are rows that leave one by one."""
     taken: list[bool] = []
     for name in ("process_columns", "process_together"):
 
@@ -157,4 +167,6 @@ def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
         monkeypatch.setattr(Task, name, noted)
     monkeypatch.setattr(Task, "process_all", lambda *_: pytest.fail("records went one by one"))
+    for leaving in ("_sinks", "_records"):
+        monkeypatch.setattr(Outbox, leaving, lambda *_: pytest.fail("records left one by one"))
     return taken

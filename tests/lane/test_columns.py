@@ -173,7 +173,7 @@ def test_records_that_are_counted_ahead_are_counted_whatever_their_number(folder
     epoch = [("in", 0, b"a", b'{"n":1}', 0, None)] * many
     for times in (1, 2):
         seen = runs.epoch(epoch)
-        counts = {key: Serdes.int64.deserialize(rows[-1][0]) for (_, _, key), rows in seen["sinks"].items()}
+        counts = {key: Serdes.int64.deserialize(count) for key, count, *_ in seen["sinks"]["out", -1]}
         assert counts == {b"1": times * many, b"all": times * many}
 
 

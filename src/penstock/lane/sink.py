@@ -16,6 +16,7 @@ from penstock.serde.traits import kept_classes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
 from penstock.topology.node import SinkNode
+from penstock.topology.partitioners import ByInnerKey
 
 
 class Row(NamedTuple):
@@ -98,7 +99,7 @@ class SinkColumns(NamedTuple):
 
 def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]) -> OnColumns | None:
     """Bind a sink that knows its topic and partition to a task, for records by column."""
-    if sink.topic is None or sink.partitioner is not None:
+    if sink.topic is None or not (sink.partitioner is None or is_by_inner_key(sink)):
         return None
     topic, emit, key, value, internal = sink.topic, task.outputs.append, sink.key, sink.value, sink.internal
     counted, classes = topic in task.counted, kept_classes(value)
@@ -118,6 +119,12 @@ def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]
         commits.append(lambda: emit(leaving))
 
     return on_columns
+
+
+def is_by_inner_key(sink: SinkNode) -> bool:
+    """Whether all windows of a key go to the partition of that key, as they do if the user does not say otherwise."""
+    key = sink.key
+    return isinstance(key, WindowedSerde | SessionWindowedSerde) and sink.partitioner == ByInnerKey(key.inner)
 
 
 def inner_bytes(sink: SinkNode) -> Callable[[bytes], bytes] | None:

@@ -1,0 +1,69 @@
+"""Windows by column, of records as the benchmark has them: windows and segments open and expire from epoch to epoch."""
+
+import random
+from typing import Any
+
+import pytest
+from both_ways import Runs, both_ways, watch_columns
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import Serdes, Stores, StreamsBuilder
+from penstock.windows import TimeWindows
+
+WINDOWS = TimeWindows(60_000, grace=20_000)
+
+
+def counted(b: StreamsBuilder) -> None:
+    """Windowed keys go to the partitions of their keys."""
+    counts = b.stream("in", key=Serdes.string, value=Serdes.bytes).group_by_key().windowed_by(WINDOWS).count(store="s")
+    counts.to_stream().to("out", key=Serdes.windowed(Serdes.string, 60_000), value=Serdes.int64)
+
+
+def listed(b: StreamsBuilder) -> None:
+    """A store with a retention of its own, and values that the serde changes between two records of a window."""
+    store = Stores.window("s", retention=150_000, size=60_000, key=Serdes.string, value=Serdes.json)
+    lists = (
+        b.stream("in", key=Serdes.string, value=Serdes.json)
+        .group_by_key()
+        .windowed_by(WINDOWS)
+        .aggregate(tuple, lambda k, v, a: (type(a).__name__, *a[-2:], v["n"]), store=store)
+    )
+    lists.to_stream().map(lambda k, v: (k.key, [k.start, v])).to("out")
+
+
+def disorder(seed: int, epochs: int = 5, records: int = 400) -> list[list[Any]]:
+    """Return epochs of records of which each opens some windows and closes others; a few are behind, some by too much."""
+    rng, drawn = random.Random(seed), []
+    for number in range(epochs * records):
+        behind = rng.choices([0, rng.randrange(15_000), rng.randrange(200_000)], [90, 9, 1])[0]
+        time = max(0, 500 * number - behind)
+        headers = '[{"key":"h","value":"MQ=="}]' if rng.random() < 0.1 else None
+        key = b"k%d" % rng.randrange(30)
+        ahead = int(key < b"k2")  # some keys have a partition of their own, and it runs ahead of the other
+        drawn.append(("in", ahead, key, b'{"n":%d}' % rng.randrange(5), time + 30_000 * ahead, headers))
+    return [drawn[at : at + records] for at in range(0, len(drawn), records)]
+
+
+@pytest.mark.parametrize("shape", [counted, listed], ids=lambda shape: shape.__name__)
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_windows_that_open_and_expire(shape, folders, seed):
+    both_ways(shape, folders, disorder(seed), "fail")
+
+
+@pytest.mark.parametrize("shape", [counted, listed], ids=lambda shape: shape.__name__)
+def test_records_that_are_behind_go_by_column_and_late_ones_are_dropped(shape, folders, monkeypatch):
+    taken = watch_columns(monkeypatch)
+    runs = Runs(shape, folders(), "fail")
+    epochs = disorder(7)
+    seen = [runs.epoch(epoch) for epoch in epochs]
+    assert not any("failed" in epoch for epoch in seen), seen
+    assert taken
+    assert all(taken)
+    times = {place: max(r[4] for epoch in epochs for r in epoch if r[:2] == place) for place in (("in", 0), ("in", 1))}
+    assert seen[-1]["reached"] == times
+    late = sum(count for epoch in seen for (_, reason), count in epoch["dropped"].items() if reason == "late_window")
+    updates = sum(len(rows) for epoch in seen for rows in epoch["sinks"].values())
+    assert 0 < late < 2000 * 0.02
+    assert 4 * 30 < updates < 1000
