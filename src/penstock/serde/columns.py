@@ -240,19 +240,19 @@ OnColumns: TypeAlias = Callable[[Columns, Commits], None]
 
 
 class Groups:
-    """Records by key, and by part of it if there are such: which there are of each, in order.
+    """Records by key, and if there are parts first by part: which there are of each, in order.
 
     >>> groups = Groups(pa.array([b"b", b"a", b"b"]))
     >>> groups.keys, groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist(), groups.last.tolist()
     ([b'b', b'a'], [0, 2, 1], [0, 2], [2, 3], [2, 1])
-    >>> groups = Groups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]), 2)
+    >>> groups = Groups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]))
     >>> groups.keys, groups.parts, groups.order.tolist()
-    ([b'b', b'b', b'a'], [0, 1, 0], [2, 0, 1])
+    ([b'b', b'a', b'b'], [0, 0, 1], [2, 1, 0])
     """
 
     __slots__ = ("ends", "keys", "last", "order", "parts", "starts")
 
-    def __init__(self, data: pa.Array, part: Any = None, parts: int = 1) -> None:
+    def __init__(self, data: pa.Array, part: Any = None) -> None:
         if data.null_count:
             raise Irregular
         encoded = data.dictionary_encode()
@@ -261,10 +261,10 @@ class Groups:
         self.keys: list[bytes] = encoded.dictionary.to_pylist()
         self.parts: list[int] = []
         if part is not None:
-            found, codes = np.unique(codes.astype(np.int64) * parts + part, return_inverse=True)
             keys = self.keys
-            self.keys = [keys[code] for code in (found // parts).tolist()]
-            self.parts = (found % parts).tolist()
+            found, codes = np.unique(part * len(keys) + codes, return_inverse=True)
+            self.keys = [keys[code] for code in (found % len(keys)).tolist()]
+            self.parts = (found // len(keys)).tolist()
         #: places of the records, group by group
         self.order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=len(self.keys))
@@ -272,9 +272,3 @@ class Groups:
         self.ends = np.cumsum(counts)
         self.starts = self.ends - counts
         self.last = self.order[self.ends - 1]
-
-    def counts(self, stands_for: Any = None) -> list[int]:
-        """Return how many records each group has; ``stands_for``: how many each of them stands for."""
-        if stands_for is None:
-            return (self.ends - self.starts).tolist()  # type: ignore[no-any-return]
-        return np.add.reduceat(stands_for[self.order], self.starts).tolist()  # type: ignore[no-any-return]

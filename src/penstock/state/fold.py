@@ -6,9 +6,9 @@ makes of it: results are those of reading and writing the row for each record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,33 +42,39 @@ def kept_between(serde: Serde[Any], columns: Columns) -> frozenset[type]:
     return classes & _FIXED if columns.shared else classes
 
 
-def open_fold(
-    rows: WriteBack,
-    serdes: tuple[Serde[Any], Serde[Any]],
-    number: Callable[[], int],
-    initializer: Callable[[], Any],
-    fold: FoldValues | None,
-) -> OnColumns:
-    """Return what folds records by column into the rows of a store; ``fold`` None: what counts them."""
-    key_serde, value_serde = serdes
-    decode_key, encode, decode = key_serde.deserialize, value_serde.serialize, value_serde.deserialize
-    dirty, lookup_many, settle = rows.dirty, rows.lookup_many, settler(value_serde)
+class Folding(NamedTuple):
+    """How the records of a group are folded into its row; ``fold`` None: they are counted."""
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        if columns.counts is None and columns.values.has_nulls:
-            raise Irregular
-        groups = Groups(columns.keys.arrow_of(key_serde))
+    key: Serde[Any]
+    value: Serde[Any]
+    initializer: Callable[[], Any]
+    fold: FoldValues | None
+
+    def folded(
+        self, columns: Columns, groups: Groups, rows: Iterable[tuple[bytes, int] | None], at: Any = None
+    ) -> list[tuple[int, int, bytes, int]]:
+        """Return what is to be written, in the order of the last records: (place of it, group, value, timestamp).
+
+        ``rows``: what there is of each group; ``at``: the places of the records that were grouped, None: all.
+        """
+        fold, initializer, kept = self.fold, self.initializer, kept_between(self.value, columns)
+        decode_key, encode, decode = self.key.deserialize, self.value.serialize, self.value.deserialize
+        settle, places = settler(self.value), groups.order if at is None else at[groups.order]
         values: list[Any] = []
+        counts: Iterable[int] = repeat(0)
         if fold is not None:
             items = columns.values.items
-            values = items if len(groups.keys) == len(items) else [items[i] for i in groups.order.tolist()]
-        times = np.maximum.reduceat(columns.timestamps[groups.order], groups.starts).tolist()
-        kept = kept_between(value_serde, columns)
-        written: list[tuple[int, bytes, bytes, int]] = []
-        edges = groups.starts.tolist(), groups.ends.tolist()
-        counts = groups.counts(columns.counts) if fold is None else repeat(0)
-        for raw_key, row, begin, end, later, last, count in zip(
-            groups.keys, lookup_many(groups.keys), *edges, times, groups.last.tolist(), counts, strict=False
+            alone = at is None and len(groups.keys) == len(items)  # groups are in the order of their first records
+            values = items if alone else [items[i] for i in places.tolist()]
+        elif columns.counts is None:
+            counts = (groups.ends - groups.starts).tolist()
+        else:
+            counts = np.add.reduceat(columns.counts[places], groups.starts).tolist()
+        latest = np.maximum.reduceat(columns.timestamps[places], groups.starts).tolist()
+        lasts = (groups.last if at is None else at[groups.last]).tolist()
+        written = []
+        for group, (raw_key, row, begin, end, later, last, count) in enumerate(
+            zip(groups.keys, rows, groups.starts.tolist(), groups.ends.tolist(), latest, lasts, counts, strict=False)
         ):
             if row is None:
                 old = initializer()
@@ -79,20 +85,35 @@ def open_fold(
             new = old + count if fold is None else fold(decode_key(raw_key), values[begin:end], old, kept, settle)
             if new is None:
                 raise Irregular
-            written.append((last, raw_key, encode(new), later))
+            written.append((last, group, encode(new), later))
         written.sort()  # a flush forwards in the order of the last writes
-        headers = columns.headers
+        return written
 
-        def commit() -> None:
-            for at, raw_key, raw, later in written:
-                dirty[raw_key] = (raw, later, () if headers is None else headers[at], (columns, at), number())
 
-        commits.append(commit)
+def entries_of(columns: Columns, written: list[tuple[int, int, bytes, int]], number: Callable[[], int]) -> list[Entry]:
+    """Return what a fold has written as rows of a store, each with its number."""
+    headers = columns.headers
+    if headers is None:
+        return [(raw, later, (), (columns, last), number()) for last, _, raw, later in written]
+    return [(raw, later, headers[last], (columns, last), number()) for last, _, raw, later in written]
+
+
+def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> OnColumns:
+    """Return what folds records by column into the rows of a store."""
+    dirty, lookup_many = rows.dirty, rows.lookup_many
+
+    def on_columns(columns: Columns, commits: Commits) -> None:
+        if columns.counts is None and columns.values.has_nulls:
+            raise Irregular
+        groups = Groups(columns.keys.arrow_of(folding.key))
+        written = folding.folded(columns, groups, lookup_many(groups.keys))
+        keys = [groups.keys[group] for _, group, _, _ in written]
+        commits.append(lambda: dirty.update(zip(keys, entries_of(columns, written, number), strict=True)))
 
     return on_columns
 
 
-def forward_entries(forward: OnColumns, keys: Column, serde: Serde[Any], entries: list[Entry]) -> bool:
+def forward_entries(forward: OnColumns, keys: Column, serde: Serde[Any], entries: Sequence[Entry]) -> bool:
     """Forward the new values of changed rows at a time; False, and nothing has happened, if they must go one by one."""
     values = [entry[0] for entry in entries]
     if any(value is None for value in values):
@@ -118,7 +139,7 @@ def forward_entries(forward: OnColumns, keys: Column, serde: Serde[Any], entries
 class _Writers(Sequence[Origin]):
     """The writers of rows; an origin is made when it is asked for."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
 
     def __len__(self) -> int:

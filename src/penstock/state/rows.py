@@ -16,7 +16,7 @@ from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.state.as_of import ReadColumns, open_put, open_read
 from penstock.state.base import OnFlush, Sealed, ShardState, StoreContext
-from penstock.state.fold import FoldValues, forward_entries, open_fold
+from penstock.state.fold import Folding, FoldValues, forward_entries, open_fold
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
@@ -170,8 +170,7 @@ class RowStore(KeyValueVerbs):
         """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
         if not self.cached or self._expiry is not None:
             return None
-        serdes = self._key, self._value
-        return open_fold(self._rows, serdes, self._next_number, initializer, fold)
+        return open_fold(self._rows, Folding(self._key, self._value, initializer, fold), self._next_number)
 
     def make_column_put(self) -> OnColumns | None:
         """Return what puts the values of many records, and tells of them, or None where rows expire."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from penstock.record import Headers
@@ -32,7 +33,7 @@ from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.keys import MAX_TIME, pack_time, unpack_time
 from penstock.state.layer import Entry, Found, Layer, merge
 from penstock.state.partition_times import IDLE, NO_PARTITION, PartitionTimes, pack_times
-from penstock.state.positions import Positions
+from penstock.state.positions import WINDOW, Positions
 from penstock.state.segments import EMITTED, OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
 
@@ -152,6 +153,29 @@ class Segmented:
                 return None if entry[0] is None else (entry[0], entry[1])
         return self.before(key, position)
 
+    def get_many(self, keys: list[bytes], position: Any) -> list[tuple[bytes, int] | None]:
+        """Return what ``get`` returns of each key, at one position; the segment is asked once."""
+        if self.pending:
+            return [self.get(key, position) for key in keys]
+        known = self.dirty.keys
+        above = (
+            [rows[1].get(position) if (rows := known.get(key)) is not None else None for key in keys] if known else []
+        )
+        if not any(above):
+            return self._base_of_many(keys, position)
+        below = iter(
+            self._base_of_many([key for key, entry in zip(keys, above, strict=True) if entry is None], position)
+        )
+        return [next(below) if e is None else None if e[0] is None else (e[0], e[1]) for e in above]
+
+    def _base_of_many(self, keys: list[bytes], position: Any) -> list[tuple[bytes, int] | None]:
+        segment = self.segments.live.get(self.positions.time(position) // self.interval)
+        if segment is None:
+            return [None] * len(keys)
+        suffix, unpack = self.positions.suffix(position), self._unpack
+        found = segment.get_many([key + suffix for key in keys])
+        return [None if raw is None else unpack(raw) for raw in found]
+
     def before(self, key: bytes, position: Any) -> tuple[bytes, int] | None:
         """Return what a reader saw before this epoch."""
         for _, layer in reversed(self.pending):
@@ -184,6 +208,16 @@ class Segmented:
             self._least = min(self._least, self.positions.time(position))
         if self.spec.time_ordered:
             dirty.index(self.positions.time(position), key, position)
+
+    def put_many(self, keys: list[bytes], positions: list[Any], entries: list[Entry]) -> None:
+        """Write many rows as ``put`` does."""
+        put, known = self.put, self.dirty.keys
+        plain = not self.spec.time_ordered and not self.watched
+        for key, position, entry in zip(keys, positions, entries, strict=True):
+            if plain and key not in known:
+                known[key] = [position], {position: entry}
+            else:
+                put(key, position, entry)
 
     # ---- the rows of one key
 
@@ -362,19 +396,18 @@ class Segmented:
         least = snapshot.get("least")
         self._least = least if self._least is None or least is None else min(self._least, least)
 
-    def seal(self, *, logged: bool, skip: Iterable[tuple[bytes, Any]] = ()) -> Sealed:
-        """Hand out the dirty rows, except ``skip``, keep them readable, and start an empty layer."""
+    def seal(self, *, logged: bool, never_was: Callable[[bytes, Any], bool] | None = None) -> Sealed:
+        """Hand out the dirty rows, keep them readable, and start an empty layer; a delete that ``never_was`` leaves nothing."""
         sealed, layer = Sealed(), self.dirty
         numbers = self._numbers()
         if numbers == self._stored and not layer.keys and not self.only_logged:
             return sealed
-        for key, position in skip:
-            positions, entries = layer.keys[key]
-            positions.remove(position)
-            del entries[position]
+        if never_was is not None:
+            self._forget(layer, never_was)
         self._write_rows(sealed, layer, logged)
-        newest = (self.positions.time(positions[-1]) for positions, _ in layer.keys.values() if positions)
-        self.newest = max(self.newest, max(newest, default=-1))
+        newest = max((positions[-1] for positions, _ in layer.keys.values() if positions), default=None)
+        if newest is not None:
+            self.newest = max(self.newest, self.positions.time(newest))
         kept = self.kept // self.interval
         for number in [n for n in self.segments.live if n < kept]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
@@ -388,29 +421,52 @@ class Segmented:
         self._read.clear()
         return sealed
 
+    @staticmethod
+    def _forget(layer: Layer, never_was: Callable[[bytes, Any], bool]) -> None:
+        deletes = [(k, p) for k, (_, entries) in layer.keys.items() for p, entry in entries.items() if entry[0] is None]
+        for key, position in deletes:
+            if never_was(key, position):
+                positions, entries = layer.keys[key]
+                positions.remove(position)
+                del entries[position]
+
     def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> None:
-        suffix, time_of, interval = self.positions.suffix, self.positions.time, self.interval
-        kept, stamped, by_time = self.kept // interval, self.stamped, self.positions.by_time
-        changelog = sealed.changelog
+        stamped, by_time, log_headers = self.stamped, self.positions.by_time, self.spec.log_headers
+        changelog, place_of = sealed.changelog, self._places(sealed)
         if logged:
             changelog += self.only_logged
         self.only_logged.clear()
         for key, (positions, entries) in layer.keys.items():
             for position in positions:
-                number = time_of(position) // interval
-                if number < kept:  # its segment expired after it was written
+                rows, index, suffix = place_of(position)
+                if rows is None:  # its segment expired after it was written
                     continue
                 value, timestamp, headers, _, _ = entries[position]
-                row = key + suffix(position)
+                row = key + suffix
                 if logged:
-                    changelog.append((row, value, timestamp, headers if self.spec.log_headers else ()))
-                raw = pack_time(timestamp) + value if stamped and value is not None else value
-                sealed.side.setdefault(self.segments.name(number), []).append((row, raw))
-                if self.spec.time_ordered:
-                    there = None if value is None else b""
-                    sealed.side.setdefault(self.segments.time_name(number), []).append((by_time(key, position), there))
+                    changelog.append((row, value, timestamp, headers if log_headers else ()))
+                rows.append((row, pack_time(timestamp) + value if stamped and value is not None else value))
+                if index is not None:
+                    index.append((by_time(key, position), None if value is None else b""))
         if self.spec.retain_duplicates:  # the last row must carry the last sequence number: restore relies on it
             changelog.sort(key=_sequence)
+
+    def _places(self, sealed: Sealed) -> Callable[[Any], tuple[list[Any] | None, list[Any] | None, bytes]]:
+        """Return what says where a row is written: its segment (None: it has expired), the index by time, the row's suffix."""
+        time_of, suffix, segments = self.positions.time, self.positions.suffix, self.segments
+        interval, kept = self.interval, self.kept // self.interval
+
+        @cache
+        def of_segment(number: int) -> tuple[list[Any] | None, list[Any] | None]:
+            if number < kept:
+                return None, None
+            index = sealed.side.setdefault(segments.time_name(number), []) if self.spec.time_ordered else None
+            return sealed.side.setdefault(segments.name(number), []), index
+
+        def place_of(position: Any) -> tuple[list[Any] | None, list[Any] | None, bytes]:
+            return *of_segment(time_of(position) // interval), suffix(position)
+
+        return cache(place_of) if self.positions is WINDOW else place_of  # many keys have the same windows
 
     def apply(self, sealed: Sealed) -> None:
         """Bring a committed epoch into the base; its rows are read from there from now on."""

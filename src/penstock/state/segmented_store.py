@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from penstock.errors import SerializationError, StoreError
 from penstock.record import Windowed
@@ -19,6 +19,9 @@ from penstock.state.partition_times import PartitionTimes, time_of_all
 from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
 from penstock.state.write_back import writer_of
+
+#: rows that were written since the last flush, in order: (number of the write, key bytes, position, entry)
+Changes: TypeAlias = list[tuple[int, bytes, Any, Entry]]
 
 
 class SegmentedStore(Store):
@@ -37,7 +40,8 @@ class SegmentedStore(Store):
         self._send_old = False
         self._next_number = count(1).__next__
         self._flushed_to = 0  # number of the last write that has been forwarded
-        self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch
+        self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch, one by one
+        self._flushed_columns: list[Changes] = []  # and by column since; ``_known`` brings these together
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
         self._followed: list[PartitionTimes] = []  # clocks of the nodes that write here
         self._on_columns: OnColumns | None = None
@@ -131,12 +135,14 @@ class SegmentedStore(Store):
             (entry[4], key, position, entry)
             for key, (_, entries) in self._rows.dirty.keys.items()
             for position, entry in entries.items()
-            if since < entry[4] and (key, position) not in self._refused
+            if since < entry[4]
         ]
-        changed += [(entry[4], key, position, entry) for (key, position), entry in self._refused.items()]
-        refused = set(self._refused)
+        refused = self._refused.copy()
         self._refused.clear()
-        changed.sort(key=lambda row: row[0])
+        if refused:
+            changed = [row for row in changed if (row[1], row[2]) not in refused]
+            changed += [(entry[4], key, position, entry) for (key, position), entry in refused.items()]
+        changed.sort()  # by their numbers, each of which is there once
         current = self._context.origin
         try:
             if refused or self._on_columns is None or not changed or not self._forward_columns(changed):
@@ -150,21 +156,27 @@ class SegmentedStore(Store):
         """Register what takes many updates at a time, by their new values; only where nobody asks for old ones."""
         self._on_columns = listener
 
-    def _flushed_keys(self, changed: Sequence[tuple[bytes, Any]]) -> Column | None:
+    def _flushed_keys(self, keys: Sequence[bytes], positions: Sequence[Any]) -> Column | None:
         """Return the windowed keys of rows; None where they are not known by column."""
         return None
 
-    def _forward_columns(self, changed: Sequence[tuple[int, bytes, Any, Entry]]) -> bool:
+    def _forward_columns(self, changed: Changes) -> bool:
         """Forward all rows at a time; False, and nothing has happened, if they must go one by one."""
         assert self._on_columns is not None
-        rows = [(key, position) for _, key, position, _ in changed]
-        keys = self._flushed_keys(rows)
-        entries = [entry for *_, entry in changed]
-        if keys is None or not forward_entries(self._on_columns, keys, self._value, entries):
+        _, keys, positions, entries = zip(*changed, strict=True)
+        windowed = self._flushed_keys(keys, positions)
+        if windowed is None or not forward_entries(self._on_columns, windowed, self._value, entries):
             self._on_columns = None
             return False
-        self._flushed.update(zip(rows, entries, strict=True))
+        self._flushed_columns.append(changed)
         return True
+
+    def _known(self) -> dict[tuple[bytes, Any], Entry]:
+        """Return what those downstream know of the rows of this epoch."""
+        for changed in self._flushed_columns:
+            self._flushed.update(((key, position), entry) for _, key, position, entry in changed)
+        self._flushed_columns.clear()
+        return self._flushed
 
     def _forward(self, key: bytes, position: Any, entry: Entry, *, stored: bool) -> None:
         """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
@@ -173,7 +185,7 @@ class SegmentedStore(Store):
         old = self._forwarded(key, position, stored) if value is None or self._send_old else None
         if value is None and old is None:
             return
-        self._flushed[key, position] = entry
+        self._known()[key, position] = entry
         self._context.origin = writer_of(origin)
         decode = self._value.deserialize
         self._listener(
@@ -195,7 +207,7 @@ class SegmentedStore(Store):
         same, or results would depend on where the epoch was cut. A put that was refused found the row expired: it had
         no old value.
         """
-        entry = self._flushed.get((key, position))
+        entry = self._known().get((key, position))
         if entry is not None:
             return entry[0]
         row = self._rows.before(key, position) if stored else None
@@ -211,18 +223,16 @@ class SegmentedStore(Store):
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows."""
-        never_was = list(self._never_were()) if self.cached and self._listener is not None else ()
+        never_was = self._never_was if self.cached and self._listener is not None else None
+        sealed = self._rows.seal(logged=self.spec.logged, never_was=never_was)
         self._flushed.clear()
+        self._flushed_columns.clear()
         self._refused.clear()
-        return self._rows.seal(logged=self.spec.logged, skip=never_was)
+        return sealed
 
-    def _never_were(self) -> Iterator[tuple[bytes, Any]]:
-        """Iterate the deletes of rows that nobody has seen: made and deleted within the epoch."""
-        for key, (_, entries) in self._rows.dirty.keys.items():
-            for position, entry in entries.items():
-                row = key, position
-                if entry[0] is None and row not in self._flushed and self._rows.before(key, position) is None:
-                    yield row
+    def _never_was(self, key: bytes, position: Any) -> bool:
+        """Whether nobody has seen a row that is deleted: it was made and deleted within the epoch."""
+        return (key, position) not in self._known() and self._rows.before(key, position) is None
 
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base."""

@@ -16,7 +16,7 @@ from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
-from penstock.state.fold import FoldValues
+from penstock.state.fold import Folding, FoldValues
 from penstock.state.key_value import Rows
 from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
 from penstock.state.positions import DUPLICATES, WINDOW
@@ -172,13 +172,14 @@ class WindowStore(SegmentedStore):
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer."""
         if not self.cached or self.spec.retain_duplicates or len(self._followed) != 1:
             return None
-        serdes, (clock,) = (self._key, self._value), self._followed
-        return open_window_fold(self._rows, serdes, self._next_number, clock, windows, initializer, fold, drop_late)
+        (clock,), folding = self._followed, Folding(self._key, self._value, initializer, fold)
+        return open_window_fold(self._rows, folding, self._next_number, clock, windows, drop_late)
 
-    def _flushed_keys(self, changed: Sequence[tuple[bytes, Any]]) -> Column | None:
+    def _flushed_keys(self, keys: Sequence[bytes], positions: Sequence[Any]) -> Column | None:
         if self.spec.retain_duplicates or not self._size:
             return None
-        data: list[bytes | None] = [key + pack_time(start) for key, start in changed]
+        ends = {start: pack_time(start) for start in set(positions)}
+        data: list[bytes | None] = [key + ends[start] for key, start in zip(keys, positions, strict=True)]
         return Column(data=data, serde=WindowedSerde(self._key, self._size), made=True)
 
     def _log_only(self, raw_key: bytes, start: int, raw: bytes | None, headers: Headers) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import repeat
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde import Serde
 from penstock.serde.columns import Columns, Commits, Groups, Irregular, OnColumns
-from penstock.state.fold import FoldValues, kept_between, settler
+from penstock.state.fold import Folding, entries_of
 from penstock.state.partition_times import NO_PARTITION, PartitionTimes
 from penstock.state.segmented import Segmented
 
@@ -52,24 +51,20 @@ def running_time(times: Mapping[int, int], indexes: Any, reached: Any) -> tuple[
 
 def open_window_fold(
     rows: Segmented,
-    serdes: tuple[Serde[Any], Serde[Any]],
+    folding: Folding,
     number: Callable[[], int],
     clock: PartitionTimes,
     windows: Tumbling,
-    initializer: Callable[[], Any],
-    fold: FoldValues | None,
     drop_late: Callable[[int], None] | None,
 ) -> OnColumns:
-    """Return what folds records by column into windows; ``fold`` None: what counts them.
+    """Return what folds records by column into windows.
 
     ``drop_late``: counts so many late records; None: each of them must be looked at.
     """
-    key_serde, value_serde = serdes
-    decode_key, encode, decode = key_serde.deserialize, value_serde.serialize, value_serde.deserialize
-    settle, size, grace = settler(value_serde), windows.size, windows.grace
+    size, grace = windows
 
     def on_columns(columns: Columns, commits: Commits) -> None:
-        keys = columns.keys.arrow_of(key_serde)
+        keys = columns.keys.arrow_of(folding.key)
         if keys.null_count:
             raise Irregular
         indexes, floors = (columns.of_source(column) for column in columns.spots.numbers())
@@ -83,7 +78,7 @@ def open_window_fold(
         times_of_store = np.minimum(starts, now)[at]
         reached = _greatest(indexes[at], times_of_store)
         _check_kept(rows, indexes[at], times_of_store, starts[at])
-        written = list(fold_windows(columns, keys, starts, at))
+        write = fold_windows(columns, keys, starts[at], at) if len(at) else None
 
         def commit() -> None:
             for index, time in times.items():
@@ -91,45 +86,27 @@ def open_window_fold(
             rows.observe_all(reached)
             if late and drop_late is not None:
                 drop_late(late)
-            headers = columns.headers
-            for last, raw_key, start, raw, later in written:
-                entry = (raw, later, () if headers is None else headers[last], (columns, last), number())
-                rows.put(raw_key, start, entry)
+            if write is not None:
+                write()
 
         commits.append(commit)
 
-    def fold_windows(
-        columns: Columns, keys: pa.Array, starts: Any, at: Any
-    ) -> list[tuple[int, bytes, int, bytes, int]]:
-        """Return what is to be written, in the order of the last records: (place, key, start, value, timestamp)."""
-        if not len(at):
-            return []
-        kept = kept_between(value_serde, columns)
-        firsts, window = np.unique(starts[at], return_inverse=True)
-        groups = Groups(keys if len(at) == len(keys) else keys.take(pa.array(at)), window.astype(np.int64), len(firsts))
-        items = columns.values.items if fold is not None else []
-        values = [items[i] for i in at[groups.order].tolist()] if fold is not None else []
-        latest = np.maximum.reduceat(columns.timestamps[at][groups.order], groups.starts).tolist()
-        counts = groups.counts() if fold is None else repeat(0)
-        columns_of_groups = (groups.parts, latest, at[groups.last].tolist(), counts)
-        written = []
-        for raw_key, begin, end, part, later, last, count in zip(
-            groups.keys, groups.starts.tolist(), groups.ends.tolist(), *columns_of_groups, strict=False
-        ):
-            start = int(firsts[part])
-            row = rows.get(raw_key, start)
-            if row is None:
-                old = initializer()
-            else:
-                old = decode(row[0])
-                if row[1] > later:
-                    later = row[1]
-            new = old + count if fold is None else fold(decode_key(raw_key), values[begin:end], old, kept, settle)
-            if new is None:
-                raise Irregular
-            written.append((last, raw_key, start, encode(new), later))
-        written.sort()  # a flush forwards in the order of the last writes
-        return written
+    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Callable[[], None]:
+        """Fold the records at these places, whose windows start then; return what writes the rows."""
+        if len(at) < len(keys):
+            keys = keys.take(pa.array(at))
+        firsts, window = np.unique(starts, return_inverse=True)
+        groups = Groups(keys, window)
+        edges = np.searchsorted(groups.parts, np.arange(len(firsts) + 1)).tolist()
+        found = [
+            row
+            for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
+            for row in rows.get_many(groups.keys[begin:end], start)
+        ]
+        written = folding.folded(columns, groups, found, at)
+        order = [group for _, group, _, _ in written]
+        names, opens = [groups.keys[group] for group in order], firsts[groups.parts][order].tolist()
+        return lambda: rows.put_many(names, opens, entries_of(columns, written, number))
 
     return on_columns
 
