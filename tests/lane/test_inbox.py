@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.lane import mixed
 from penstock.lane.batches import envelope_batches, raw_batches
-from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, raw_headers, reach
+from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, numbered, order_by, raw_headers, reach
 from penstock.lane.mixed import Mixed
 
 TOPICS = ("a", "b", "c")
@@ -129,3 +130,12 @@ def test_no_rows_make_no_batches():
     found, after = reach(numbered(table_of([])), TOPICS, {}, by_shard=True)
     assert (list(raw_batches(found, TOPICS, SOURCES, None)), after) == ([], {})
     assert list(envelope_batches(pa.table({"x": []}), TOPICS)) == []
+
+
+numbers_of_columns = st.integers(-5, 5) | st.integers(-(1 << 40), 1 << 40) | st.integers(0, 1 << 17)
+
+
+@given(st.lists(st.tuples(numbers_of_columns, numbers_of_columns, st.integers(0, 2)), max_size=30))
+def test_rows_are_ordered_as_numpy_orders_them(rows):
+    columns = [np.array([row[at] for row in rows], dtype=np.int64) for at in range(3)]
+    assert order_by(columns).tolist() == np.lexsort(columns).tolist()

@@ -498,6 +498,61 @@ def test_the_origin_during_a_flush_is_that_of_the_last_writer():
     assert (seen, context.origin) == ([1, 2], NO_ORIGIN)
 
 
+def forward_by_column(store):
+    """Let the store forward by column; return the (key, value) pairs of each time."""
+    seen = []
+    store.on_flush_columns(
+        lambda columns, _: seen.append(list(zip(columns.keys.items, columns.values.items, strict=True)))
+    )
+    return seen
+
+
+def test_a_delete_is_forwarded_if_the_row_was_forwarded_by_column_in_the_same_epoch(state):
+    store = window(state, timestamped=True, cached=True)
+    single, together = collect(store, send_old=False), forward_by_column(store)
+    store.write("a", 0, 1, 5)
+    store.write("b", 10, 2, 6)
+    store.flush()
+    store.write("a", 0, None, 7)
+    assert store.flush()
+    sealed = store.seal()
+    assert together == [[(Windowed("a", 0, 10), 1), (Windowed("b", 10, 20), 2)]]
+    assert single == [(Windowed("a", 0, 10), None, None, 7, ())]
+    assert [value for _, value, _, _ in sealed.changelog] == [None, Serdes.int64.serialize(2)]
+
+
+def test_a_row_of_an_earlier_epoch_is_deleted_even_if_nobody_hears_of_it(state):
+    store = window(state, timestamped=True, cached=True)
+    collect(store, send_old=False)
+    store.write("a", 0, 1, 5)
+    barrier(store)
+    store.write("a", 0, None, 6)
+    store.write("b", 0, 1, 6)
+    store.write("b", 0, None, 7)
+    store.apply(store.seal())
+    assert list(store.all()) == []
+    assert [name for name in state.names() if name != "w" and state.map(name).count()] == []
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_many_rows_of_one_window_are_those_that_are_read_one_by_one(state, sealed):
+    store = window(state, timestamped=True, cached=True)
+    rows = store._rows
+    for key in "abc":
+        store.write(key, 10, ord(key), 20)
+    barrier(store)
+    store.write("b", 10, 1, 21)
+    store.write("c", 10, None, 22)
+    store.write("a", 20, 2, 23)
+    if sealed:  # and not applied
+        store.seal()
+        store.write("d", 10, 3, 24)
+    keys = [b"d", b"c", b"b", b"a", b"e"]
+    for start in (0, 10, 20):
+        assert rows.get_many(keys, start) == [rows.get(key, start) for key in keys]
+    assert rows.get_many([b"a", b"c"], 10) == [(Serdes.int64.serialize(97), 20), None]
+
+
 # ---- the barrier and the changelog
 
 

@@ -11,7 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
-from penstock.lane.inbox import Batch, MadeOrigins, NumberedOrigins, Origins, Rows, ShortRun, numbers, raw_headers
+from penstock.lane.inbox import (
+    Batch,
+    MadeOrigins,
+    NumberedOrigins,
+    Origins,
+    Rows,
+    ShortRun,
+    numbers,
+    order_by,
+    raw_headers,
+)
 from penstock.lane.mixed import Mixes, Run, Sorted, Work, cut_apart, never
 from penstock.record import Headers
 
@@ -49,7 +59,7 @@ def raw_batches(
     if as_read and (rows.topic == rows.topic[0]).all():
         order = np.arange(len(rows.topic))
     else:
-        order = np.lexsort((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
+        order = order_by((rows.offset, rows.partition, rows.topic, rows.reached, rows.shard))
     nodes = [source_of[name] for name in topics]
     known = sorted(set(nodes))
     source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
@@ -91,7 +101,7 @@ def envelope_batches(table: pa.Table, topics: Sequence[str], mixes: Mixes = neve
         order = pc.sort_indices(table, sort_keys=keys).to_numpy()
     else:
         by = [places[name] for name in ("sub", "offset", "partition", "topic", "reached")]
-        order = np.lexsort((*by, shards))
+        order = order_by((*by, shards))
     names = _whole(table["name"]).dictionary_encode()
     sources = [name for name in names.dictionary.to_pylist() for _ in range(2)]
     counted = kind[order] == COUNTED

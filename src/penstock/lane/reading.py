@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
 from penstock.lane.failure import decide
-from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times
+from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.record import Headers, Origin
@@ -44,7 +44,7 @@ class Sources:
         times, reached = rows.timestamp.copy(), rows.reached.copy()
         latest = dict(before)
         raws = list(rows.raws(topics))
-        order = np.lexsort((rows.offset, rows.partition, rows.topic))
+        order = order_by((rows.offset, rows.partition, rows.topic))
         for i in order[mask[order]].tolist():
             raw = raws[i]
             place = (raw.topic, raw.partition)
