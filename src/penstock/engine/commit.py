@@ -162,7 +162,14 @@ STEPS: tuple[tuple[str, Step], ...] = (
 def _of_kind(work: Work, kind: int) -> pa.Table:
     """Return the rows of a kind in the order of the epoch: by level, then task, then position."""
     assert work.rows is not None
-    rows = work.rows.filter(pc.equal(work.rows["kind"], kind))
+    found: list[pa.RecordBatch] = []
+    for batch in work.rows.to_batches():  # most are of one kind, and need not be copied
+        mine = batch["kind"].to_numpy() == kind
+        if mine.all():
+            found.append(batch)
+        elif mine.any():
+            found.append(batch.filter(pa.array(mine)))
+    rows = pa.Table.from_batches(found, work.rows.schema)
     routes = rows["route"].to_numpy()
     if len(routes) > 1 and not (routes[1:] >= routes[:-1]).all():
         rows = rows.take(pa.array(np.argsort(routes, kind="stable")))
