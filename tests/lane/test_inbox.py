@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.lane import mixed
@@ -136,6 +136,8 @@ numbers_of_columns = st.integers(-5, 5) | st.integers(-(1 << 40), 1 << 40) | st.
 
 
 @given(st.lists(st.tuples(numbers_of_columns, numbers_of_columns, st.integers(0, 2)), max_size=30))
+@example([(1 << 16, 1, 0), (0, 1, 0)])
+@example([((1 << 16) - 1, 1, 0), (0, 1, 0)])
 def test_rows_are_ordered_as_numpy_orders_them(rows):
     columns = [np.array([row[at] for row in rows], dtype=np.int64) for at in range(3)]
     assert order_by(columns).tolist() == np.lexsort(columns).tolist()

@@ -67,3 +67,18 @@ def test_records_that_are_behind_go_by_column_and_late_ones_are_dropped(shape, f
     updates = sum(len(rows) for epoch in seen for rows in epoch["sinks"].values())
     assert 0 < late < 2000 * 0.02
     assert 4 * 30 < updates < 1000
+
+
+@pytest.mark.parametrize(("time", "late"), [(79_999, 0), (80_000, 4)])
+def test_a_window_is_closed_once_its_end_and_the_grace_have_passed(folders, monkeypatch, time, late):
+    taken = watch_columns(monkeypatch)
+    old = [("in", 0, b"a", b"", at, None) for at in (0, 10, 59_999, 3)]
+    seen = Runs(counted, folders(), "fail").epoch(
+        [("in", 0, b"a", b"", 60_000, None), *old, ("in", 0, b"a", b"", time, None), *old]
+    )
+    assert taken == [True]
+    assert sum(seen["dropped"].values()) == late
+    (rows,) = seen["sinks"].values()
+    windowed = Serdes.windowed(Serdes.string, 60_000)
+    counts = {windowed.deserialize(key).start: (Serdes.int64.deserialize(count), at) for key, count, at, _ in rows}
+    assert counts == {0: (8 - late, 59_999), 60_000: (2, time)}
