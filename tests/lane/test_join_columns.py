@@ -159,6 +159,16 @@ def merged(b: StreamsBuilder) -> None:
     stream_of(b, "in").merge(stream_of(b)).map_values(lambda v: [v]).to("out")
 
 
+def beside_counts(b: StreamsBuilder) -> None:
+    """Rows that stand for many records come with others, and their value could be read as one of theirs."""
+    numbers = stream_of(b).filter(lambda k, v: v is not None).map(lambda k, v: ("abcd"[v["n"] % 4], v["n"]))
+    numbers.group_by_key(key=Serdes.string, value=Serdes.int64).count(store="c").to_stream().to(
+        "other", value=Serdes.int64
+    )
+    moved = stream_of(b, "more").filter(lambda k, v: v is not None).select_key(lambda k, v: "abcd"[v["n"] % 4])
+    moved.left_join(table_of(b), pair).to("out")
+
+
 def with_itself(b: StreamsBuilder) -> None:
     """A record meets the row that it has just written."""
     source = stream_of(b)
@@ -213,6 +223,10 @@ BY_COLUMN: list[Callable[[StreamsBuilder], None]] = [
 ]  # fmt: skip
 SHAPES = [
     *BY_COLUMN,
+    beside_counts,
+    merged,
+    by_foreign_key,
+    tables,
     old_values,
     updates_meet_results,
     with_itself,
