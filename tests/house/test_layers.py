@@ -68,7 +68,9 @@ ALLOWED: dict[str, set[str]] = {
 FENCES = {
     "lmdb": {"state/lmdb_store.py"},
     "time": {"clock.py"},
-    "confluent_kafka": {f"log/{name}.py" for name in ("admin", "failures", "groups", "producer", "ranges", "reader", "rows")},
+    "confluent_kafka": {
+        f"log/{name}.py" for name in ("admin", "failures", "groups", "producer", "ranges", "reader", "rows")
+    },
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", "engine/spark.py"},
     "starlette": set(),
