@@ -30,10 +30,10 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.log.kafka import KafkaLog
 
 #: what ``--quick`` runs
-QUICK = ("stateless-100b", "count-sum", "word-count", "tumbling", "stream-table-join")
+QUICK = ("stateless-100b", "count-sum", "rekey-aggregate", "tumbling", "stream-table-join")
 QUICK_SYSTEMS = ("java", "penstock")
 #: several epochs even of few records: what one leaves behind, the next must find
-QUICK_SETTINGS = ("max_epoch_records=20000",)
+QUICK_SETTINGS = ("max_epoch_records=25000",)
 
 #: how a system is measured, by the kind of the workload
 KINDS: dict[Kind, Callable[[Stage, Written, System, str, int], list[Run]]] = {

@@ -172,13 +172,15 @@ class SparkLanes:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
         letter = self.letters.write(orders, ranges)
-        parts = self._shared_out(ranges) if letter is None else [[]]
+        if letter is None:
+            parts = self._shared_out(ranges)
+            tasks, functions = len(parts), self._functions(orders, parts)
+        else:
+            tasks = self.letters.tasks(ranges, self._cores)
+            functions = [self._given(entry.letter, orders, letter, tasks > 1)]
         with _telling_why(), self._tidying():
             self._join_group()
-            functions = (
-                self._functions(orders, parts) if letter is None else [self._given(entry.letter, orders, letter)]
-            )
-            rows = unpacked(self._jobs.run(len(parts), functions))
+            rows = unpacked(self._jobs.run(tasks, functions))
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         self.letters.learn(reports)
         return rows

@@ -184,23 +184,27 @@ def unpack_places(data: pa.Array) -> dict[str, Any] | None:
     return numbers
 
 
-def order_of(level: int, task: int, count: int) -> pa.Array:
-    """Return the routes of ``count`` rows that a task of a level emits, in this order: level, then task, then position.
+#: of the columns after the route
+_TYPES = [field.type for field in SCHEMA][2:]
+
+
+def order_of(level: int, task: int, count: int, before: int = 0) -> pa.Array:
+    """Return the routes of ``count`` rows that a task of a level emits after others: by level, then task, then position.
 
     >>> order_of(0, 1, 2).to_pylist() < order_of(1, 0, 1).to_pylist()
     True
     """
-    return pa.array(np.arange(count, dtype=np.int64) + (level << 56) + (task << 32))
+    first = (level << 56) + (task << 32) + before
+    return pa.array(np.arange(first, first + count, dtype=np.int64))
 
 
 def batch_of(kind: int, routes: pa.Array, columns: Sequence[Sequence[object] | pa.Array]) -> pa.RecordBatch:
     """Return rows of one kind as a batch. ``columns``: those of the schema from ``name`` on, the last ones may be left out."""
     count = len(routes)
     arrays = [pa.array(np.full(count, kind, dtype=np.int8)), routes]
-    fields = list(SCHEMA)[2:]
-    for field, column in zip(fields, columns, strict=False):
-        arrays.append(column if isinstance(column, pa.Array) else pa.array(column, field.type))
-    arrays += [pa.nulls(count, field.type) for field in fields[len(columns) :]]
+    for type_, column in zip(_TYPES, columns, strict=False):
+        arrays.append(column if isinstance(column, pa.Array) else pa.array(column, type_))
+    arrays += [pa.nulls(count, type_) for type_ in _TYPES[len(columns) :]]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -55,9 +56,9 @@ def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.Record
     """Return records as raw rows."""
     count, shards = len(rows.keys), stage.shards
     home = rows.partition % shards
-    if rows.topic in stage.gathered(topics):
-        shard = [0] * count
-    else:  # as ``shard_of``, without a call for each
+    shard: Any = np.zeros(count, dtype=np.int32)
+    if stage.plan.steps[0].exchange and rows.topic not in stage.gathered(topics):
+        # as ``shard_of``, without a call for each
         shard = [home if key is None else crc32(key) % shards for key in rows.keys]
     offsets = rows.offsets
     headers = pa.nulls(count, pa.string())

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.lane.envelope import (
     CHANGELOG,
@@ -200,7 +199,7 @@ class Outbox:
     def _order(self, count: int) -> pa.Array:
         """Return the place in the epoch of the next rows: level, task, position."""
         before, self._emitted = self._emitted, self._emitted + count
-        return pc.add(order_of(self._step.level, self._number, count), pa.scalar(before, pa.int64()))
+        return order_of(self._step.level, self._number, count, before)
 
 
 def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkColumns]:

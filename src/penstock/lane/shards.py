@@ -70,10 +70,14 @@ class Shards:
         self._log: KafkaLog | None = None
         self._reader: Reader | None = None
         self.restored = 0
+        self._paths: dict[int, Path] = {}
 
     def path(self, shard: int) -> Path:
         """Return the folder of a shard."""
-        return self.folder / f"shard-{shard}"
+        found = self._paths.get(shard)
+        if found is None:
+            found = self._paths[shard] = self.folder / f"shard-{shard}"
+        return found
 
     def open(self, shard: int, orders: Orders) -> LmdbState:
         """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading."""
@@ -296,7 +300,7 @@ class Shards:
     @contextmanager
     def _locked(self, shard: int) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"shard-{shard}.lock").open("w") as lock:
+        with open(f"{self.path(shard)}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

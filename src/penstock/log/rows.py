@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
 from penstock.record import Headers
+
+_time = itemgetter(1)
 
 
 class RangeRows(NamedTuple):
@@ -32,7 +35,7 @@ def rows_of(topic: str, partition: int, messages: list[Message]) -> RangeRows:
         all_there = last - first == len(messages) - 1
         offsets = range(first, last + 1) if all_there else list(map(Message.offset, messages))
     keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-    times = [time for _, time in map(Message.timestamp, messages)]
+    times = list(map(_time, map(Message.timestamp, messages)))
     given: list[Any] = list(map(Message.headers, messages))
     headers = [tuple(pairs) if pairs else () for pairs in given] if any(given) else None
     return RangeRows(topic, partition, offsets, keys, values, times, headers)

@@ -68,16 +68,17 @@ def file_name(token: str, level: int, attempt: str) -> str:
 
 def write(folder: Path, name: str, data: bytes) -> None:
     """Write a file so that it is there as a whole, or not at all."""
-    incoming = folder / f".{name}-{os.getpid()}"
-    incoming.write_bytes(data)
-    incoming.rename(folder / name)
+    incoming = f"{folder}/.{name}-{os.getpid()}"
+    with open(incoming, "wb") as file:
+        file.write(data)
+    os.rename(incoming, f"{folder}/{name}")
 
 
 def clear(folder: Path, keep: str = "") -> None:
     """Delete the pending files of a shard but those of one token."""
-    for path in folder.iterdir():
-        if path.name.lstrip(".").startswith(PREFIX) and not (keep and path.name.startswith(f"{PREFIX}{keep}-")):
-            path.unlink(missing_ok=True)
+    for name in os.listdir(folder):
+        if name.lstrip(".").startswith(PREFIX) and not (keep and name.startswith(f"{PREFIX}{keep}-")):
+            (folder / name).unlink(missing_ok=True)
 
 
 def apply(state: ShardState, data: bytes) -> None:
