@@ -178,7 +178,7 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
         lanes=min(lanes, config["shards"]),
         state_dir=os.path.abspath(folder),
         bootstrap_servers=config["bootstrap_servers"],
-        kafka=dict(config["kafka"]) if config["master"].startswith("local") else portable(config["kafka"]),
+        kafka=dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"]),
     )
 
 

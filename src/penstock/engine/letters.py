@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from penstock.engine.measure import cost_of
 from penstock.engine.offsets import Range
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.intake import raw_batch
@@ -59,11 +60,7 @@ class Letters:
 
     def learn(self, reports: Iterable[Report]) -> None:
         """Be told of an epoch: what its records have cost."""
-        records = size = work = 0
-        for report in reports:
-            records += report.records if report.level == 0 else 0
-            size += report.size if report.level == 0 else 0
-            work += sum(spent for phase, spent in report.spent.items() if phase != "read")
+        records, size, work = cost_of(reports)
         if records:
             self._size = size / records
             if records >= TELLING or work > MOST_WORK_US or work / records < self._cost:

@@ -16,6 +16,16 @@ MOST_US = 5_000_000
 LEAST_RECORDS = 100
 
 
+def cost_of(reports: Iterable[Report]) -> tuple[int, int, int]:
+    """Return how many records an epoch has read, their bytes, and the microseconds that all lanes have worked on them."""
+    records = size = work = 0
+    for report in reports:
+        records += report.records if report.level == 0 else 0
+        size += report.size if report.level == 0 else 0
+        work += sum(spent for phase, spent in report.spent.items() if phase != "read")
+    return records, size, work
+
+
 class Measure:
     """Learns from epochs what the next one may take.
 
@@ -42,11 +52,7 @@ class Measure:
 
     def learn(self, reports: Iterable[Report]) -> None:
         """Be told of an epoch."""
-        records = size = work = 0
-        for report in reports:
-            records += report.records if report.level == 0 else 0
-            size += report.size if report.level == 0 else 0
-            work += sum(report.spent.values())
+        records, size, work = cost_of(reports)
         if records:
             fit = self._most_bytes * records // max(size, 1)
             done = MOST_US * records * self._lanes // max(work, 1)

@@ -1,6 +1,6 @@
 """From Arrow columns to records in order: what a step takes in.
 
-Two shapes come in. *Raw* rows are what Kafka's source gives, with the shard that the JVM computed::
+Two shapes come in. *Raw* rows are what was read (``lane.intake``)::
 
     shard int32, place int32 (number of the topic × 65536 + partition), offset int64, key, value binary, timestamp int64 (ms),
     headers string (JSON of [{key, value in base64}], null: none)
