@@ -155,6 +155,11 @@ def test_an_application_runs_is_seen_from_outside_stops_at_a_barrier_and_is_rese
 
     shown = place.call("status", "--application-id", place.name).stdout
     assert re.search(rf"{place.name}: epoch {last['epoch']} committed [\d.]+ s ago", shown)
+    assert re.search(rf"epoch {last['epoch'] - 1}: time went to", shown)
+    took = place.status()["profile"]
+    assert {"lane: read", "lane: decode", "lane: operators", "lane: state", "run lanes", "commit"} <= took.keys()
+    assert all(us >= 0 for us in took.values())
+    assert took["run lanes"] > 0
     would = place.call("reset", str(place.file), "--dry-run").stdout
     assert f"would be deleted: topic {place.name}-epochs" in would
     place.call("reset", str(place.file), stdin="n\n", code=1)

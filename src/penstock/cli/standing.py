@@ -52,6 +52,8 @@ class Standing:
     transaction_open: bool
     places: list[Place]
     changelogs: list[Changelog]
+    #: where the time of the epoch before went, in microseconds
+    profile: dict[str, int]
 
     @property
     def lag(self) -> int:
@@ -85,6 +87,7 @@ def look(log: Log, application_id: str, clock: Clock) -> Standing:
         transaction_open=_open(log.admin, topics, [epochs_name(application_id), *(each.topic for each in changelogs)]),
         places=_places(log.admin, topics, record, group),
         changelogs=changelogs,
+        profile=record.profile if record else {},
     )
 
 

@@ -112,6 +112,9 @@ def shown(standing: Standing) -> Group:
         parts.append(_table(("input", "position", "stable end", "end", "lag"), places))
     if changelogs:
         parts.append(_table(("store", "partitions", "offsets", "changelog"), changelogs))
+    if standing.profile:
+        spent = [(name, f"{us / 1000:,.1f}") for name, us in standing.profile.items()]
+        parts.append(_table((f"epoch {standing.epoch - 1:,}: time went to", "ms"), spent))
     return Group(*parts)
 
 

@@ -35,7 +35,9 @@ WINDOW = 2048
 
 
 class RunsLanes(Protocol):
-    """Whatever runs an epoch: Spark."""
+    """Whatever runs an epoch: Spark. ``spent``: microseconds of the last one in the driver, by phase."""
+
+    spent: dict[str, int]
 
     def run(self, orders: Orders, ranges: list[Range]) -> pa.Table:
         """Return the envelope rows that left the lanes."""
@@ -68,6 +70,8 @@ class Work:
     limits: Mapping[str, int] = field(default_factory=dict)
     rows: pa.Table | None = None
     reports: list[Report] = field(default_factory=list)
+    #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes
+    profile: dict[str, int] = field(default_factory=dict)
     #: the ledger of the barrier, once it is known
     after: Ledger | None = None
     written: Counter[str] = field(default_factory=Counter)
@@ -131,7 +135,11 @@ def produce_epoch_record(work: Work) -> None:
     assert work.after is not None
     now = work.clock.now_ms()
     record = work.after.record(
-        work.orders.token, fingerprint=work.fingerprint, topology=work.topology, committed_at=now
+        work.orders.token,
+        fingerprint=work.fingerprint,
+        topology=work.topology,
+        committed_at=now,
+        profile=work.profile,
     )
     work.producer.produce([(epochs_name(work.application_id), 0, KEY, encode(record), now, ())])
 

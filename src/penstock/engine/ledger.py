@@ -138,7 +138,15 @@ class Ledger:
             ahead={**self.ahead, **offsets(told.ahead)},
         )
 
-    def record(self, token: str, *, fingerprint: str, topology: str, committed_at: int) -> EpochRecord:
+    def record(
+        self,
+        token: str,
+        *,
+        fingerprint: str,
+        topology: str,
+        committed_at: int,
+        profile: Mapping[str, int] | None = None,
+    ) -> EpochRecord:
         """Return the record of this barrier."""
         return EpochRecord(
             epoch=self.epoch,
@@ -162,6 +170,7 @@ class Ledger:
             fingerprint=fingerprint,
             topology=topology,
             committed_at=committed_at,
+            profile=dict(profile or {}),
         )
 
     def is_due(self, told: Told) -> bool:

@@ -41,6 +41,10 @@ TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 MOST_LOOKS = 10_000
 
 
+#: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the driver
+PHASES = ("read", "exchange", "order", "decode", "operators", "state", "encode", "collect")
+
+
 @dataclass(slots=True)
 class Totals:
     """Counters since the start."""
@@ -82,6 +86,7 @@ class Loop:
         self._lanes = lanes
         self._input = source
         self._measure = measure
+        self._profile: dict[str, int] = {}
         self._producer = producer
         self.ledger = ledger
         self._config = config
@@ -309,6 +314,7 @@ class Loop:
             ends=self._ends,
             marker=self._marker,
             limits=self._limits,
+            profile=self._profile,
         )
 
     def _find_ends(self) -> None:
@@ -346,9 +352,11 @@ class Loop:
         for report in work.reports:
             for node, reason, count in report.dropped:
                 totals.dropped[node, reason] += count
-            for phase, spent in report.spent.items():
-                totals.spent[f"lane: {phase}"] += spent
-        totals.spent.update(totals.last)
+        phases: Counter[str] = Counter(self._lanes.spent)
+        for report in work.reports:
+            phases.update(report.spent)
+        self._profile = {f"lane: {phase}": phases[phase] for phase in PHASES if phase in phases} | totals.last
+        totals.spent.update(self._profile)
 
     def _tell(self, step: str, epoch: int) -> None:
         for observer in self.observers:

@@ -22,7 +22,7 @@ def cost_of(reports: Iterable[Report]) -> tuple[int, int, int]:
     for report in reports:
         records += report.records if report.level == 0 else 0
         size += report.size if report.level == 0 else 0
-        work += sum(spent for phase, spent in report.spent.items() if phase != "read")
+        work += sum(spent for phase, spent in report.spent.items() if phase not in ("read", "exchange"))
     return records, size, work
 
 

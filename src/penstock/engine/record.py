@@ -67,6 +67,8 @@ class EpochRecord(msgspec.Struct, frozen=True, kw_only=True):
     #: what the fingerprint covers, packed
     topology: str = ""
     committed_at: int = 0
+    #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes together (``lane: ...``)
+    profile: dict[str, int] = {}
 
     @property
     def positions(self) -> Offsets:

@@ -31,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.clock import stopwatch_us
 from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
 from penstock.engine.letters import Letters
@@ -160,6 +161,8 @@ class SparkLanes:
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
         self._thread: threading.Thread | None = None
+        #: microseconds of the last epoch in the driver, while the lanes run, by phase
+        self.spent: dict[str, int] = {}
         self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
         self._jobs = _Jobs(session.sparkContext, self._broadcast, stage.lanes)
 
@@ -171,7 +174,9 @@ class SparkLanes:
     def run(self, orders: Orders, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
+        since = stopwatch_us()
         letter = self.letters.write(orders, ranges)
+        self.spent = {"read": stopwatch_us() - since}
         if letter is None:
             parts = self._shared_out(ranges)
             tasks, functions = len(parts), self._functions(orders, parts)
@@ -180,7 +185,10 @@ class SparkLanes:
             functions = [self._given(entry.letter, orders, letter, tasks > 1)]
         with _telling_why(), self._tidying():
             self._join_group()
-            rows = unpacked(self._jobs.run(tasks, functions))
+            parcels = self._jobs.run(tasks, functions)
+            since = stopwatch_us()
+            rows = unpacked(parcels)
+            self.spent["collect"] = stopwatch_us() - since
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         self.letters.learn(reports)
         return rows

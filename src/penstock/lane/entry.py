@@ -42,7 +42,7 @@ def read(
     """Read ranges; yield the lane and the parcel of rows, in turn."""
     _take_all(rows)
     worker = worker_for(identity, lambda: stage.value)
-    found = taken_in(worker, decode_orders(orders), parts[task])
+    found = taken_in(worker, decode_orders(orders), task, parts[task])
     return _in_turn(exchange.addressed(found, worker.stage.lanes, wrap=worker.wrap))
 
 

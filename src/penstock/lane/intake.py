@@ -9,10 +9,11 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from penstock.lane.envelope import FAILURE, batch_of, order_of
+from penstock.clock import stopwatch_us
+from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of
 from penstock.lane.failure import pack_failure
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, header_text
-from penstock.lane.orders import Orders, Stage
+from penstock.lane.orders import READING, Orders, Report, Stage, encode_report
 from penstock.lane.run import tell_times
 from penstock.lane.worker import Worker
 from penstock.log.rows import RangeRows
@@ -42,14 +43,23 @@ def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterat
             yield pa.concat_batches(waiting)
 
 
-def taken_in(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
-    """Yield raw rows, with their times where the first step needs them; a failure is a row of the envelope."""
-    first = worker.stage.plan.steps[0]
+def taken_in(worker: Worker, orders: Orders, task: int, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
+    """Yield raw rows, with their times where the first step needs them; then what it took. A failure is a row of the envelope."""
+    first, report = worker.stage.plan.steps[0], Report(READING, task, spent={"read": 0, "exchange": 0})
+    rows = read_rows(worker, orders, ranges)
+    if first.timed and worker.stage.shards > 1:
+        rows = tell_times(worker, orders, rows)
     try:
-        rows = read_rows(worker, orders, ranges)
-        yield from tell_times(worker, orders, rows) if first.timed and worker.stage.shards > 1 else rows
+        since = stopwatch_us()
+        for batch in rows:
+            read = stopwatch_us()
+            yield batch
+            report.spent["read"] += read - since
+            since = stopwatch_us()
+            report.spent["exchange"] += since - read
+        yield batch_of(NOTE, order_of(0, task, 1), [[""], [task], [None], [encode_report(report)], [0]])
     except Exception as error:
-        yield batch_of(FAILURE, order_of(0, 0, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+        yield batch_of(FAILURE, order_of(0, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
 
 
 def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.RecordBatch:

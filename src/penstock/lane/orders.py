@@ -124,6 +124,10 @@ class Orders(msgspec.Struct, frozen=True):
     restore_limit: int = 0
 
 
+#: the level of a report of a task that only reads
+READING = -1
+
+
 class Report(msgspec.Struct):
     """What a task of a step did."""
 

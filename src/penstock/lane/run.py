@@ -129,7 +129,7 @@ class StepRun:
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield everything that leaves the step."""
         incoming = pa.Table.from_batches(list(batches)) if (batches := list(batches)) else None
-        self._spent("read")
+        self._spent("exchange" if self._step.exchange else "read")
         if incoming is None:
             work: Iterable[Work] = ()
         elif self._level == 0:
@@ -228,7 +228,7 @@ class StepRun:
                     self._process(part)
             return
         if isinstance(batch, ShortRun):
-            task.process_all(batch.source, self._sources.records(batch, task))
+            self._process_records(batch, task)
             return
         if batch.counted:
             task.process_columns(batch.source, self._sources.counted(batch))
@@ -236,12 +236,20 @@ class StepRun:
         for part in batch.windows() if self._in_windows else (batch,):
             if not self._process_columns(part, task):
                 for window in part.windows():
-                    task.process_all(batch.source, self._sources.records(window, task))
+                    self._process_records(window, task)
+
+    def _process_records(self, batch: Batch | ShortRun, task: Task) -> None:
+        self._spent("operators")
+        records = self._sources.records(batch, task)
+        self._spent("decode")
+        task.process_all(batch.source, records)
 
     def _process_columns(self, batch: Batch, task: Task) -> bool:
         if len(batch) < FEW or not task.takes_columns(batch.source):
             return False
+        self._spent("operators")
         columns = self._sources.columns(batch)
+        self._spent("decode")
         return columns is not None and task.process_columns(batch.source, columns)
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
@@ -250,12 +258,14 @@ class StepRun:
             return False
         told: dict[str, Any] = {}
         parts: dict[str, Columns] = {}
+        self._spent("operators")
         for batch, places in zip(mixed.batches, mixed.places, strict=True):
             columns = self._sources.columns(batch)
             if columns is None:
                 return False
             columns.spots.places, columns.spots.told = places, told
             parts[batch.source] = columns
+        self._spent("decode")
         return task.process_together(parts)
 
     def _own_shards(self) -> list[int]:
@@ -278,7 +288,9 @@ class StepRun:
     def _task(self, shard: int) -> Task:
         task = self._tasks.get(shard)
         if task is None:
+            self._spent("operators")
             task = self._tasks[shard] = self._open(shard)
+            self._spent("state")
         return task
 
     def _open(self, shard: int) -> Task:
@@ -335,7 +347,7 @@ class StepRun:
         task.close()
         if shard in self._states:
             self._states[shard].release()
-        self._spent("seal")
+        self._spent("state")
 
     def _writes(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
         """Keep the epoch's writes of a shard beside its state, and send its changelog rows."""
