@@ -54,6 +54,13 @@ class Worker:
             self._reader = self.shards.log.reader(timeout=READ_SECONDS)
         return self._reader
 
+    def close(self) -> None:
+        """Let go of connections and threads: another stage has come."""
+        self.calls.close()
+        if self._reader is not None:
+            self._reader.close()
+        self.shards.close()
+
     @cached_property
     def wrap(self) -> Wrap:
         """What makes parcels of rows that go to other tasks and to the driver."""
@@ -118,7 +125,7 @@ def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
         paths, data = pickle.loads(payload())
         sys.path += [path for path in paths if path not in sys.path]
         for old in _workers.values():
-            old.calls.close()
+            old.close()
         _workers.clear()
         _workers[identity] = Worker(pickle.loads(data))
         # Spark's daemon collects garbage after every task. During one, looking for cycles among the rows of an epoch would double
