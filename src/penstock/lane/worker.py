@@ -57,8 +57,7 @@ class Worker:
     def close(self) -> None:
         """Let go of connections and threads: another stage has come."""
         self.calls.close()
-        if self._reader is not None:
-            self._reader.close()
+        self._reader = None
         self.shards.close()
 
     @cached_property
