@@ -30,7 +30,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.log.kafka import KafkaLog
 
 #: what ``--quick`` runs
-QUICK = ("stateless-100b", "count-sum", "rekey-aggregate", "tumbling", "stream-table-join")
+QUICK = ("stateless-100b", "rekey-aggregate", "tumbling", "stream-table-join")
 QUICK_SYSTEMS = ("java", "penstock")
 #: several epochs even of few records: what one leaves behind, the next must find
 QUICK_SETTINGS = ("max_epoch_records=25000",)

@@ -79,6 +79,10 @@ def look():
         program.wait(60)
 
 
+@pytest.mark.skipif(
+    not os.environ.get("PENSTOCK_LONG"),
+    reason="long form: PENSTOCK_LONG=1 (tests/spark/test_cluster.py runs a cluster)",
+)
 def test_each_executor_sees_the_environment_of_its_worker_and_the_loss_of_one_leaves_the_other(look, tmp_path):
     folders = [str(tmp_path / "first"), str(tmp_path / "second")]
     with Cluster(workers=2, environments=[{"PENSTOCK_STATE_DIR": folder} for folder in folders]) as cluster:
