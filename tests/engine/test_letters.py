@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import Processor, Serdes, Stores, StreamsBuilder
-from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, SHARED, TELLING, Letters
+from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, TELLING, Letters
 from penstock.engine.offsets import Range
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, raw_headers
 from penstock.lane.intake import raw_batch
@@ -140,23 +140,3 @@ def test_the_records_of_a_shared_store_go_to_one_shard():
     rows = [RangeRows(topic, 5, [0], [b"key"], [b"v"], [1], [()]) for topic in ("a", "b")]
     shards = [raw_batch(found, ("a", "b"), stage)["shard"].to_pylist() for found in rows]
     assert shards == [[0], [shard_of(b"key", 16)]]
-
-
-@pytest.mark.parametrize(
-    ("records", "cores", "tasks"),
-    [(SHARED - 1, 2, 1), (SHARED, 2, 2), (SHARED, 1, 1)],
-    ids=["few", "enough", "one core"],
-)
-def test_a_letter_of_one_step_is_shared_by_the_lanes_if_it_is_worth_it(records, cores, tasks):
-    builder = StreamsBuilder()
-    builder.stream("a").group_by_key().count()
-    letters = Letters(stage_of(builder), None, 1000)
-    assert letters.tasks([Range("a", 0, 0, records)], cores) == tasks
-
-
-def test_a_letter_of_several_steps_and_one_without_state_are_one_tasks():
-    rekeyed, plain = StreamsBuilder(), StreamsBuilder()
-    rekeyed.stream("a").group_by(lambda key, value: value).count()
-    plain.stream("a").to("b")
-    for builder in (rekeyed, plain):
-        assert Letters(stage_of(builder), None, 1000).tasks([Range("a", 0, 0, 10_000)], 2) == 1

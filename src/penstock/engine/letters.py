@@ -21,8 +21,6 @@ from penstock.log.ranges import KafkaRanges
 MOST_BYTES = 1 << 23
 #: microseconds of work that one core may do for what several could
 MOST_WORK_US = 100_000
-#: records of a letter that several tasks share: of fewer, another task costs more than it does
-SHARED = 200
 #: records that tell what one of them costs: of fewer, the cost of the epoch itself is most
 TELLING = 500
 
@@ -50,13 +48,6 @@ class Letters:
             return None
         found = self._reader.read(ranges, MOST_BYTES)
         return None if found is None else _packed([raw_batch(rows, orders.topics, self._stage) for rows in found])
-
-    def tasks(self, ranges: Iterable[Range], cores: int) -> int:
-        """Return how many tasks run a letter: as many as there are lanes, if none needs what another one makes and it is worth it."""
-        steps, lanes = self._stage.plan.steps, self._stage.lanes
-        if len(steps) > 1 or not steps[0].exchange or lanes > cores:
-            return 1
-        return lanes if sum(end - start for _, _, start, end in ranges) >= SHARED else 1
 
     def learn(self, reports: Iterable[Report]) -> None:
         """Be told of an epoch: what its records have cost."""

@@ -181,8 +181,7 @@ class SparkLanes:
             parts = self._shared_out(ranges)
             tasks, functions = len(parts), self._functions(orders, parts)
         else:
-            tasks = self.letters.tasks(ranges, self._cores)
-            functions = [self._given(entry.letter, orders, letter, tasks > 1)]
+            tasks, functions = 1, [self._given(entry.letter, orders, letter)]
         with _telling_why(), self._tidying():
             self._join_group()
             parcels = self._jobs.run(tasks, functions)

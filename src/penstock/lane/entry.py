@@ -27,13 +27,10 @@ def restore(stage: Any, identity: str, orders: bytes, lane: int, rows: Iterable[
     return list(packed(restore_lane(worker_for(identity, lambda: stage.value), decode_orders(orders), lane)))
 
 
-def letter(
-    stage: Any, identity: str, orders: bytes, letter: bytes, shared: bool, task: int, rows: Iterable[Any]
-) -> list[bytes]:
-    """Run the epoch of a letter; of one that is ``shared``, the lane of the task."""
+def letter(stage: Any, identity: str, orders: bytes, letter: bytes, _task: int, rows: Iterable[Any]) -> list[bytes]:
+    """Run the epoch of a letter."""
     _take_all(rows)
-    worker = worker_for(identity, lambda: stage.value)
-    return list(packed(run_letter(worker, decode_orders(orders), letter, task if shared else None)))
+    return list(packed(run_letter(worker_for(identity, lambda: stage.value), decode_orders(orders), letter)))
 
 
 def read(

@@ -1,4 +1,4 @@
-"""An epoch of few records without an exchange: in one task, all steps, lane after lane; or of one step, a lane in each task.
+"""An epoch of few records in one task: all steps, lane after lane, without an exchange.
 
 What an exchange between lanes costs does not depend on the records, and for few of them it is nearly everything. So the driver sends
 all raw rows of such an epoch to one worker, in a letter; the rows that a step makes for a later one go to their lane inside of the
@@ -20,19 +20,14 @@ from penstock.lane.worker import Worker
 Batches = list[pa.RecordBatch]
 
 
-def run_letter(worker: Worker, orders: Orders, letter: bytes, only: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Run all steps of an epoch; yield what leaves the last one, and what earlier ones have made final.
-
-    ``only``: one lane, of an epoch of one step: others run the others.
-    """
+def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.RecordBatch]:
+    """Run all steps of an epoch; yield what leaves the last one, and what earlier ones have made final."""
     going = list(_raw_rows(worker, orders, letter))
     for step in worker.stage.plan.steps:
         lanes = worker.stage.lanes if step.exchange else 1
         by_lane = split(going, "shard" if going and "shard" in going[0].schema.names else "route", lanes)
         going = []
         for lane, batches in enumerate(by_lane):
-            if only is not None and lane != only:
-                continue
             for batch in run_step(worker, orders, step.level, lane, batches):
                 if not len(batch):
                     continue
