@@ -66,7 +66,6 @@ SETTINGS = {
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.cleaner.periodicGC.interval": "10min",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.log.level": "FATAL",  # what fails comes back as an error, in a few lines
 }
 
