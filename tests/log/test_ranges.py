@@ -95,3 +95,16 @@ def test_a_range_that_is_not_there_yet_is_given_up_as_one_that_may_come(log, top
     with pytest.raises(BrokerError, match="up to 9") as raised:
         log.ranges(timeout=0.5).read([(topic, 0, 0, 9)], PLENTY)
     assert raised.value.retriable
+
+
+def test_offsets_are_those_of_the_records_where_others_were_aborted(log, topic, name, ranges):
+    rows = [(topic, 0, b"k", b"v%d" % n, 1, ()) for n in range(2)]
+    write(log, name, rows)
+    write(log, name, rows, commit=False)
+    write(log, name, rows)
+    (end, *_) = stable(log, topic)
+    (found,) = ranges.read([(topic, 0, 0, end)], PLENTY)
+    assert found.values == [b"v0", b"v1", b"v0", b"v1"]
+    assert list(found.offsets) == [0, 1, 6, 7]  # two markers, two aborted records in between
+    batches = list(log.reader().rows(topic, 0, 0, end))
+    assert [offset for batch in batches for offset in batch.offsets] == [0, 1, 6, 7]
