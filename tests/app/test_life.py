@@ -166,6 +166,38 @@ def test_paused_it_processes_nothing_until_it_is_resumed(start, cluster, builder
     assert app.metrics()["lag"] == 0
 
 
+def test_what_is_sent_after_a_pause_waits_though_the_loop_was_looking_for_input(
+    start, cluster, builder, topics, monkeypatch
+):
+    app = start.app(builder)
+    steps = Steps(app)
+    app.pause()
+    app.start().wait_until_running(60_000)
+    loop, looked, rested = app._loop, [], threading.Event()
+    look, rest = loop._input.choose, loop._pause
+
+    def choose():
+        if not looked:
+            app.pause()
+            cluster.send(topics[0], ("a", "1", START))
+        looked.append(look())
+        return looked[-1]
+
+    def pause(seconds):
+        if looked:
+            rested.set()
+        rest(seconds)
+
+    monkeypatch.setattr(loop._input, "choose", choose)
+    monkeypatch.setattr(loop, "_pause", pause)
+    app.resume()
+    assert rested.wait(60)
+    assert [(r.start, r.end) for r in looked[0]] == [(0, 1)]
+    assert steps.seen == []
+    app.resume()
+    steps.wait("published", 1)
+
+
 def test_metrics_say_what_was_done(start, cluster, builder, topics):
     app = start.app(builder)
     steps = Steps(app)

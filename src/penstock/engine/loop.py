@@ -144,7 +144,8 @@ class Loop:
     def step(self) -> bool:
         """Run one epoch if there is work for one; tell whether there was."""
         ranges = self._choose()
-        if ranges is None or not (ranges or self._is_due()):
+        # asked again: what was sent after ``pause`` may be in an answer that was waited for before it
+        if ranges is None or self.paused or not (ranges or self._is_due()):
             return False
         try:
             return self._epoch(ranges)
