@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -35,6 +36,11 @@ class Nothing(Processor):
         """Do nothing."""
 
 
+def range_rows(topic, partition, offsets, keys, values, times, headers):
+    arrays = [pa.array(column, pa.binary()) for column in (keys, values)]
+    return RangeRows(topic, partition, np.array(offsets), *arrays, np.array(times), headers)
+
+
 class Shelf:
     """A reader of ranges whose records are all alike."""
 
@@ -47,7 +53,7 @@ class Shelf:
         if self.size * sum(end - start for _, _, start, end in ranges) > most_bytes:
             return None
         return [
-            RangeRows(topic, partition, list(range(start, end)), *[[b"k"] * (end - start)] * 2, *rest(end - start))
+            range_rows(topic, partition, list(range(start, end)), *[[b"k"] * (end - start)] * 2, *rest(end - start))
             for topic, partition, start, end in ranges
         ]
 
@@ -113,8 +119,8 @@ def test_what_a_first_epoch_costs_is_not_taken_for_the_cost_of_its_record(stage)
 
 def test_a_raw_row_is_what_sparks_source_makes_of_a_record(stage):
     rows = [
-        RangeRows("a", 3, [7], [b"key"], [b"value"], [99], [(("h", b"1"), ("n", None))]),
-        RangeRows("b", 18, [8, 9], [None, b""], [None, b""], [1, 2], [(), ()]),
+        range_rows("a", 3, [7], [b"key"], [b"value"], [99], [(("h", b"1"), ("n", None))]),
+        range_rows("b", 18, [8, 9], [None, b""], [None, b""], [1, 2], [(), ()]),
     ]
     batch = pa.concat_batches([raw_batch(found, ("a", "b"), stage) for found in rows])
     assert batch.schema == RAW_SCHEMA
@@ -137,6 +143,6 @@ def test_the_records_of_a_shared_store_go_to_one_shard():
     builder.stream("b").to("out")
     stage = stage_of(builder)
     assert stage.gathered(("a", "b")) == {"a"}
-    rows = [RangeRows(topic, 5, [0], [b"key"], [b"v"], [1], [()]) for topic in ("a", "b")]
+    rows = [range_rows(topic, 5, [0], [b"key"], [b"v"], [1], [()]) for topic in ("a", "b")]
     shards = [raw_batch(found, ("a", "b"), stage)["shard"].to_pylist() for found in rows]
     assert shards == [[0], [shard_of(b"key", 16)]]

@@ -69,7 +69,8 @@ FENCES = {
     "lmdb": {"state/lmdb_store.py"},
     "time": {"clock.py"},
     "confluent_kafka": {
-        f"log/{name}.py" for name in ("admin", "failures", "groups", "producer", "ranges", "reader", "rows")
+        f"log/{name}.py"
+        for name in ("admin", "failures", "groups", "native", "producer", "ranges", "reader", "rows", "taps")
     },
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", "engine/spark.py"},

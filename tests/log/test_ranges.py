@@ -47,23 +47,28 @@ def stable(log, topic):
     return [ends[place] for place in places]
 
 
+def plain(rows):
+    """Columns as lists, to be compared."""
+    return tuple(column.tolist() if hasattr(column, "tolist") else column for column in rows)
+
+
 def test_several_ranges_are_read_exactly(log, topic, name, ranges):
     write(log, name, [(topic, n % 3, b"k%d" % n, b"v%d" % n, 10 + n, ()) for n in range(12)])
     one, other = ranges.read([(topic, 0, 1, 3), (topic, 2, 0, 2)], PLENTY)
-    assert one == (topic, 0, range(1, 3), [b"k3", b"k6"], [b"v3", b"v6"], [13, 16], None)
-    assert other == (topic, 2, range(2), [b"k2", b"k5"], [b"v2", b"v5"], [12, 15], None)
+    assert plain(one) == (topic, 0, [1, 2], [b"k3", b"k6"], [b"v3", b"v6"], [13, 16], None)
+    assert plain(other) == (topic, 2, [0, 1], [b"k2", b"k5"], [b"v2", b"v5"], [12, 15], None)
 
 
 def test_one_range_after_the_other_is_read_by_the_same_client(log, topic, name, ranges):
     write(log, name, [(topic, 0, None, b"v%d" % n, 1, ()) for n in range(6)])
     for n in (0, 3, 5, 2):
-        assert ranges.read([(topic, 0, n, n + 1)], PLENTY)[0].values == [b"v%d" % n]
+        assert ranges.read([(topic, 0, n, n + 1)], PLENTY)[0].values.to_pylist() == [b"v%d" % n]
 
 
 def test_keys_values_and_headers_may_be_missing(log, topic, name, ranges):
     write(log, name, [(topic, 0, None, None, 1, ()), (topic, 0, b"k", b"v", 2, (("a", b"1"), ("a", None)))])
     (rows,) = ranges.read([(topic, 0, 0, 2)], PLENTY)
-    assert (rows.keys, rows.values, rows.headers) == ([None, b"k"], [None, b"v"], [(), (("a", b"1"), ("a", None))])
+    assert plain(rows)[3:] == ([None, b"k"], [None, b"v"], [1, 2], [(), (("a", b"1"), ("a", None))])
 
 
 def test_a_range_may_end_with_markers_and_hold_aborted_records(log, topic, name, ranges):
@@ -72,7 +77,7 @@ def test_a_range_may_end_with_markers_and_hold_aborted_records(log, topic, name,
     ends = stable(log, topic)
     assert ends == [4, 2, 0]
     found = ranges.read([(topic, partition, 0, end) for partition, end in enumerate(ends)], PLENTY)
-    assert [rows.values for rows in found] == [[b"kept"], [], []]
+    assert [rows.values.to_pylist() for rows in found] == [[b"kept"], [], []]
 
 
 def test_records_that_are_too_large_together_are_not_read(log, topic, name, ranges):
@@ -104,7 +109,7 @@ def test_offsets_are_those_of_the_records_where_others_were_aborted(log, topic, 
     write(log, name, rows)
     (end, *_) = stable(log, topic)
     (found,) = ranges.read([(topic, 0, 0, end)], PLENTY)
-    assert found.values == [b"v0", b"v1", b"v0", b"v1"]
+    assert found.values.to_pylist() == [b"v0", b"v1", b"v0", b"v1"]
     assert list(found.offsets) == [0, 1, 6, 7]  # two markers, two aborted records in between
     batches = list(log.reader().rows(topic, 0, 0, end))
     assert [offset for batch in batches for offset in batch.offsets] == [0, 1, 6, 7]

@@ -8,10 +8,8 @@ Each step takes the `Work` of one epoch. A fault at any step before ``commit`` a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,12 +24,9 @@ from penstock.engine.refusal import Judge
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
 from penstock.lane.orders import Orders, Report, decode_report
-from penstock.log.base import Offsets, Producer, Row
+from penstock.log.base import Offsets, Producer, RowColumns
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.record import Headers
-
-#: rows that are objects at a time
-WINDOW = 2048
 
 
 class RunsLanes(Protocol):
@@ -108,18 +103,18 @@ def produce_sinks(work: Work) -> None:
     rows = _of_kind(work, SINK)
     for count in rows["name"].value_counts().to_pylist():
         work.written[count["values"]] += count["counts"]
-    judge = Judge(work, _origins(rows))
     added: Headers = ()
     if work.config["epoch_header"] is not None:
         added = ((work.config["epoch_header"], str(work.orders.epoch).encode()),)
-    handed = _handed(rows, partial(_rows_for_topics, added=added))
-    work.producer.produce(judge.passing(handed), judge.refuse)
+    for topic, batch in _by_name(rows):
+        Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added))
 
 
 def produce_changelog(work: Work) -> None:
     """Hand over the rows of the changelogs; the partition is the shard."""
     rows = _of_kind(work, CHANGELOG)
-    work.producer.produce(_handed(rows, partial(_rows_of_changelogs, work.application_id)))
+    for store, batch in _by_name(rows):
+        work.producer.produce_columns(_columns(changelog_name(work.application_id, store), batch))
     ends = {store: list(by_shard) for store, by_shard in work.ends.items()}
     written = rows.group_by(["name", "partition"]).aggregate([([], "count_all")]).to_pylist()
     for store, shard, count in ((row["name"], row["partition"], row["count_all"]) for row in written):
@@ -184,50 +179,25 @@ def _of_kind(work: Work, kind: int) -> pa.Table:
     return rows
 
 
-def _handed(rows: pa.Table, of_window: Callable[[pa.RecordBatch], Iterable[Row]]) -> Iterable[Row]:
-    """Return rows as the producer wants them, a window at a time: their memory is used again, and is still near."""
-    return chain.from_iterable(map(of_window, rows.to_batches(max_chunksize=WINDOW)))
+def _by_name(rows: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield rows of one topic or store at a time. Those of one stay in order, and nobody sees the order of two."""
+    for batch in rows.to_batches():
+        encoded = batch["name"].dictionary_encode()
+        for number, name in enumerate(encoded.dictionary.to_pylist()):
+            mine = batch if len(encoded.dictionary) == 1 else batch.filter(pc.equal(encoded.indices, number))
+            yield name, mine
 
 
-def _rows_for_topics(rows: pa.RecordBatch, added: Headers) -> Iterable[Row]:
-    headers = _headers(rows)
-    if added:
-        headers = ((*given, *added) for given in headers)
-    return zip(_names(rows), _places(rows), *_columns(rows), headers, strict=False)
+def _columns(topic: str, rows: pa.RecordBatch, added: Headers = ()) -> RowColumns:
+    """Return rows as the producer takes them, with headers added to their own."""
+    column, headers = rows["headers"], None
+    if added or column.null_count < len(column):
+        headers = [(*unpack_headers(given), *added) for given in column.to_pylist()]
+    times = rows["timestamp"].to_numpy()
+    return RowColumns(topic, rows["partition"].to_numpy(), rows["key"], rows["value"], times, headers)
 
 
-def _rows_of_changelogs(application_id: str, rows: pa.RecordBatch) -> Iterable[Row]:
-    names = _names(rows, partial(changelog_name, application_id))
-    return zip(names, rows["partition"].to_numpy().tolist(), *_columns(rows), _headers(rows), strict=False)
-
-
-def _columns(rows: pa.RecordBatch) -> tuple[list[bytes | None], list[bytes | None], list[int]]:
-    return rows["key"].to_pylist(), rows["value"].to_pylist(), rows["timestamp"].to_numpy().tolist()
-
-
-def _names(rows: pa.RecordBatch, topic: Callable[[str], str] = str) -> Iterable[str]:
-    """Return the topics of rows, which are few: one that is all of them is told for ever."""
-    encoded = rows["name"].dictionary_encode()
-    names = [topic(name) for name in encoded.dictionary.to_pylist()]
-    return repeat(names[0]) if len(names) == 1 else [names[number] for number in encoded.indices.to_numpy().tolist()]
-
-
-def _places(rows: pa.RecordBatch) -> Iterable[int | None]:
-    """Return the partitions of rows; None: the producer's choice."""
-    partitions = rows["partition"].to_numpy()
-    if (partitions < 0).all():
-        return repeat(None)
-    return [None if partition < 0 else partition for partition in partitions.tolist()]
-
-
-def _headers(rows: pa.RecordBatch) -> Iterable[Headers]:
-    column = rows["headers"]
-    if column.null_count == len(column):
-        return repeat(())
-    return map(unpack_headers, column.to_pylist())
-
-
-def _origins(rows: pa.Table) -> list[bytes | None]:
+def _origins(rows: pa.RecordBatch) -> list[bytes | None]:
     """Return where the rows came from; nothing where no policy wants to know."""
     column = rows["place"]
     return [] if column.null_count == len(column) else column.to_pylist()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ProductionError
 from penstock.lane.envelope import unpack_place
 from penstock.lane.failure import decide, error_headers
-from penstock.log.base import Row
+from penstock.log.base import Row, RowColumns
 from penstock.log.row_size import row_bytes
 from penstock.record import NO_ORIGIN, Origin
 
@@ -28,9 +28,13 @@ class Judge:
         self._places = places
         self._at = 0
 
-    def passing(self, rows: Iterable[Row]) -> Iterable[Row]:
-        """Return the rows that their topics take; the others are judged on the way."""
-        return self._asked(rows) if self._places or self._work.limits else rows
+    def hand_over(self, columns: RowColumns) -> None:
+        """Hand over the rows that their topic takes; the others are judged on the way."""
+        producer = self._work.producer
+        if self._places or columns.topic in self._work.limits:
+            producer.produce(self._asked(columns.rows()), self.refuse)
+        else:
+            producer.produce_columns(columns, self.refuse)
 
     def _asked(self, rows: Iterable[Row]) -> Iterator[Row]:
         limits = self._work.limits

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +14,7 @@ from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, header_text
 from penstock.lane.orders import READING, Orders, Report, Stage, encode_report
 from penstock.lane.run import tell_times
 from penstock.lane.worker import Worker
+from penstock.log.native import shards_of
 from penstock.log.rows import RangeRows
 
 #: topic, partition, start, end
@@ -34,7 +33,7 @@ def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterat
         count = size = 0
         for rows in reader.rows(topic, partition, start, end, READ):
             waiting.append(raw_batch(rows, orders.topics, worker.stage))
-            count += len(rows.keys)
+            count += rows.size
             size += waiting[-1].nbytes
             if count >= BATCH or size >= BATCH_BYTES:
                 yield pa.concat_batches(waiting)
@@ -64,23 +63,20 @@ def taken_in(worker: Worker, orders: Orders, task: int, ranges: Iterable[Range])
 
 def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.RecordBatch:
     """Return records as raw rows."""
-    count, shards = len(rows.keys), stage.shards
-    home = rows.partition % shards
-    shard: Any = np.zeros(count, dtype=np.int32)
+    count, shards = rows.size, stage.shards
+    shard = np.zeros(count, dtype=np.int32)
     if stage.plan.steps[0].exchange and rows.topic not in stage.gathered(topics):
-        # as ``shard_of``, without a call for each
-        shard = [home if key is None else crc32(key) % shards for key in rows.keys]
-    offsets = rows.offsets
+        shard = shards_of(rows.keys, shards, rows.partition % shards)
     headers = pa.nulls(count, pa.string())
     if rows.headers is not None:
         headers = pa.array([header_text(given) for given in rows.headers], pa.string())
     columns = [
-        pa.array(shard, pa.int32()),
+        pa.array(shard),
         pa.array(np.full(count, topics.index(rows.topic) * PARTITIONS + rows.partition, dtype=np.int32)),
-        pa.array(np.arange(offsets.start, offsets.stop) if isinstance(offsets, range) else offsets, pa.int64()),
-        pa.array(rows.keys, pa.binary()),
-        pa.array(rows.values, pa.binary()),
-        pa.array(rows.timestamps, pa.int64()),
+        pa.array(rows.offsets),
+        rows.keys,
+        rows.values,
+        pa.array(rows.timestamps),
         headers,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)

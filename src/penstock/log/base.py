@@ -11,9 +11,14 @@ Bytes only: what the bytes mean is the business of serdes. ``tests/log/test_log_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.errors import ProductionError
 from penstock.record import Headers
@@ -32,6 +37,47 @@ OnRefused: TypeAlias = Callable[[Row, ProductionError], None]
 Batch: TypeAlias = tuple[int, list[tuple[bytes | None, bytes | None, int]]]
 #: the same by column: the offset after the last record, keys, values, timestamps
 Columns: TypeAlias = tuple[int, list[bytes | None], list[bytes | None], list[int]]
+
+
+#: rows of columns that are objects at a time: their memory is used again, and is still near
+WINDOW = 2048
+
+
+class RowColumns(NamedTuple):
+    """Rows for one topic, by column.
+
+    >>> keys, values = pa.array([b"a", None], pa.binary()), pa.array([b"1", b"2"], pa.binary())
+    >>> list(RowColumns("t", None, keys, values, np.array([5, 6]), None).rows())
+    [('t', None, b'a', b'1', 5, ()), ('t', None, None, b'2', 6, ())]
+    """
+
+    topic: str
+    #: int32, −1 where the key decides; None: it decides always
+    partitions: npt.NDArray[np.int32] | None
+    #: arrays of bytes
+    keys: pa.Array
+    values: pa.Array
+    timestamps: npt.NDArray[np.int64]
+    #: None: no row has any
+    headers: Sequence[Headers] | None
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return len(self.timestamps)
+
+    def rows(self, first: int = 0) -> Iterator[Row]:
+        """Yield the rows from one on."""
+        for begin in range(first, self.size, WINDOW):
+            some = slice(begin, min(begin + WINDOW, self.size))
+            places: Iterable[int | None] = repeat(None)
+            if self.partitions is not None:
+                places = (None if number < 0 else number for number in self.partitions[some].tolist())
+            headers: Iterable[Headers] = repeat(()) if self.headers is None else self.headers[some]
+            keys, values = self.keys[some].to_pylist(), self.values[some].to_pylist()
+            yield from zip(
+                repeat(self.topic), places, keys, values, self.timestamps[some].tolist(), headers, strict=False
+            )
 
 
 class LogRecord(NamedTuple):
@@ -149,6 +195,10 @@ class Producer(Protocol):
 
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
         """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
+        ...
+
+    def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
+        """Hand over the same rows by column: for a lot of them."""
         ...
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:

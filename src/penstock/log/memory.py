@@ -8,7 +8,7 @@ from random import Random
 
 from penstock.clock import Clock, SystemClock
 from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
-from penstock.log.base import Batch, Columns, LogRecord, OnRefused, Row, TopicPartition
+from penstock.log.base import Batch, Columns, LogRecord, OnRefused, Row, RowColumns, TopicPartition
 from penstock.log.memory_admin import MemoryAdmin
 from penstock.log.memory_cluster import Entry, MemoryCluster, Outcome, Transaction
 from penstock.log.partitioner import partition_for
@@ -82,6 +82,10 @@ class MemoryProducer:
             if on_refused is None:
                 raise refused
             on_refused(row, refused)
+
+    def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
+        """Hand over the same rows by column."""
+        self.produce(columns.rows(), on_refused)
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a group with the transaction."""

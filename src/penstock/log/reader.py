@@ -11,19 +11,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
 from penstock.log.admin import KafkaAdmin
 from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
-from penstock.log.failures import TRANSIENT, broker_error, made
+from penstock.log.failures import made
+from penstock.log.native import loops, plugged
 from penstock.log.patience import Patience
-from penstock.log.rows import RangeRows, rows_of
+from penstock.log.rows import RangeRows, records_of
+from penstock.log.taps import POLL_SECONDS, Messages, Tap, next_messages
 
 BATCH = 10_000
-POLL_SECONDS = 0.1
 MEET_SECONDS = 5.0
 
 
@@ -59,27 +60,12 @@ class KafkaReader:
             isolation_level="read_committed" if self._committed else "read_uncommitted",
             fetch_wait_max_ms=fetch_wait_ms,
         )
-        return made(Consumer, settings)
+        return made(Consumer, plugged(settings))
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
-        if start >= end:
-            return
-        turn, reached = self._begin(topic, partition, start), start
-        try:
-            for message in self._messages():
-                self._check_turn(turn)
-                offset = message.offset() or 0
-                if message.error() is not None:  # the stable end of the partition
-                    reached = offset
-                elif offset < end:
-                    yield _record(message)
-                if offset >= end or (offset == end - 1 and message.error() is None):
-                    return
-        finally:
-            if self._turn == turn:
-                self._client.unassign()
-        raise _not_reached(topic, partition, end, reached)
+        for _, rows in self._blocks(topic, partition, start, end, BATCH):
+            yield from records_of(rows)
 
     def batches(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[Batch]:
         """Yield the same records in lists of at most so many, without coordinates and headers: for a third of the cost."""
@@ -87,36 +73,31 @@ class KafkaReader:
             yield reached, list(zip(keys, values, times, strict=True))
 
     def columns(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[Columns]:
-        """Yield the same lists by column: what a message holds is asked for without a step of Python for each of them."""
-        for reached, messages in self._lists(topic, partition, start, end, most):
-            times = [time for _, time in map(Message.timestamp, messages)]
-            yield reached, list(map(Message.key, messages)), list(map(Message.value, messages)), times
+        """Yield the same lists by column."""
+        for reached, rows in self._blocks(topic, partition, start, end, most):
+            yield reached, rows.keys.to_pylist(), rows.values.to_pylist(), rows.timestamps.tolist()
 
     def rows(self, topic: str, partition: int, start: int, end: int, most: int = BATCH) -> Iterator[RangeRows]:
-        """Yield the same lists with offsets and headers."""
-        for _, messages in self._lists(topic, partition, start, end, most):
-            yield rows_of(topic, partition, messages)
+        """Yield the same records as arrays, with offsets and headers."""
+        for _, rows in self._blocks(topic, partition, start, end, most):
+            yield rows
 
-    def _lists(
-        self, topic: str, partition: int, start: int, end: int, most: int
-    ) -> Iterator[tuple[int, list[Message]]]:
-        """Yield the messages of a range in lists, each with the offset after it."""
+    def _blocks(self, topic: str, partition: int, start: int, end: int, most: int) -> Iterator[tuple[int, RangeRows]]:
+        """Yield the records of a range in blocks, each with the offset after it."""
         if start >= end:
             return
+        tap = Messages(self._client, topic, partition) if loops is None else Tap(self._client, topic, partition)
         turn, reached, idle = self._begin(topic, partition, start), start, 0
         try:
             while not self._patience.is_over(idle * POLL_SECONDS):
-                messages, ends = _take(self._client, most)
-                idle = 0 if messages else idle + 1
-                if not messages:
-                    continue
                 self._check_turn(turn)
-                last = messages[-1]
-                reached = (last.offset() or 0) + (last.error() is None)
-                if ends or reached > end:
-                    messages = [m for m in messages if m.error() is None and (m.offset() or 0) < end]
-                if messages:
-                    yield min(reached, end), messages
+                at, rows = tap.take(end, most)
+                idle = 0 if at is not None else idle + 1
+                if at is None:
+                    continue
+                reached = at
+                if rows is not None:
+                    yield min(reached, end), rows
                 if reached >= end:
                     return
         finally:
@@ -153,7 +134,7 @@ class KafkaReader:
         client.assign([Position(topic, partition, offset) for (topic, partition), offset in starts.items()])
         try:
             while True:
-                messages = self._next_messages(client)
+                messages = next_messages(client, BATCH)[0]
                 if not messages:
                     yield None
                 yield from (_record(message) for message in messages if message.error() is None)
@@ -174,37 +155,6 @@ class KafkaReader:
                 self._client.list_topics(topic, timeout=MEET_SECONDS)
                 self._met.add(topic)
 
-    def _messages(self) -> Iterator[Message]:
-        """Yield messages and ends of partitions, until nothing comes for too long."""
-        idle = 0
-        while not self._patience.is_over(idle * POLL_SECONDS):
-            messages = self._next_messages(self._client)
-            idle = 0 if messages else idle + 1
-            yield from messages
-
-    @staticmethod
-    def _next_messages(client: Consumer, most: int = BATCH) -> list[Message]:
-        """Return messages and ends of partitions, as they come; none if none came for a while."""
-        return _take(client, most)[0]
-
-
-def _take(client: Consumer, most: int) -> tuple[list[Message], bool]:
-    """Wait for one message, then take all that are there: a batch alone would wait until it is full.
-
-    The second: whether there are ends of partitions among them.
-    """
-    first = client.poll(POLL_SECONDS)
-    if first is None:
-        return [], False
-    messages = [first, *client.consume(most - 1, 0)] if most > 1 else [first]
-    told = [message for message in messages if message.error() is not None]
-    for message in told:
-        error = message.error()
-        assert error is not None
-        if error.code() not in TRANSIENT and error.code() != KafkaError._PARTITION_EOF:
-            raise broker_error(error, f"read {message.topic()}-{message.partition()}")
-    return ([message for message in messages if _counts(message)], True) if told else (messages, False)
-
 
 def _not_reached(topic: str, partition: int, end: int, reached: int) -> BrokerError:
     return BrokerError(
@@ -212,11 +162,6 @@ def _not_reached(topic: str, partition: int, end: int, reached: int) -> BrokerEr
         "a transaction is open there, the topic was made anew, or the broker does not answer",
         retriable=True,
     )
-
-
-def _counts(message: Message) -> bool:
-    error = message.error()
-    return error is None or error.code() == KafkaError._PARTITION_EOF
 
 
 def _record(message: Message) -> LogRecord:

@@ -1,13 +1,19 @@
-"""Messages of the client as columns: what they hold is asked for without a step of Python for each of them."""
+"""Records of a partition as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from confluent_kafka import Message
 
+from penstock.log.base import LogRecord
+from penstock.log.native import array_of
 from penstock.record import Headers
 
 _time = itemgetter(1)
@@ -18,24 +24,44 @@ class RangeRows(NamedTuple):
 
     topic: str
     partition: int
-    #: a range, where none is missing
-    offsets: Sequence[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    timestamps: list[int]
+    offsets: npt.NDArray[np.int64]
+    #: arrays of bytes
+    keys: pa.Array
+    values: pa.Array
+    timestamps: npt.NDArray[np.int64]
     #: None: no record has any
     headers: list[Headers] | None
 
+    @property
+    def size(self) -> int:
+        """How many records."""
+        return len(self.offsets)
+
 
 def rows_of(topic: str, partition: int, messages: list[Message]) -> RangeRows:
-    """Return what messages of a partition hold; none of them is an error."""
-    offsets: Any = ()
-    if messages:
-        first, last = messages[0].offset() or 0, messages[-1].offset() or 0
-        all_there = last - first == len(messages) - 1
-        offsets = range(first, last + 1) if all_there else list(map(Message.offset, messages))
+    """Return what messages of a partition hold, of which none is an error, without a step of Python for each of them."""
+    offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
+    times = np.fromiter(map(_time, map(Message.timestamp, messages)), np.int64, len(messages))
     keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-    times = list(map(_time, map(Message.timestamp, messages)))
     given: list[Any] = list(map(Message.headers, messages))
     headers = [tuple(pairs) if pairs else () for pairs in given] if any(given) else None
-    return RangeRows(topic, partition, offsets, keys, values, times, headers)
+    return RangeRows(
+        topic, partition, offsets, pa.array(keys, pa.binary()), pa.array(values, pa.binary()), times, headers
+    )
+
+
+def rows_taken(topic: str, partition: int, taken: tuple[Any, ...]) -> RangeRows:
+    """Return what ``_native.take`` has read."""
+    count, offsets, keys, values, times, headers = taken
+    numbers, stamps = np.frombuffer(offsets, np.int64), np.frombuffer(times, np.int64)
+    return RangeRows(topic, partition, numbers, array_of(count, *keys), array_of(count, *values), stamps, headers)
+
+
+def records_of(rows: RangeRows) -> Iterator[LogRecord]:
+    """Yield rows one by one."""
+    keys, values = rows.keys.to_pylist(), rows.values.to_pylist()
+    headers: Iterable[Headers] = repeat(()) if rows.headers is None else rows.headers
+    for offset, key, value, time, given in zip(
+        rows.offsets.tolist(), keys, values, rows.timestamps.tolist(), headers, strict=False
+    ):
+        yield LogRecord(rows.topic, rows.partition, offset, key, value, time, given)

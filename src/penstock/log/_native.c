@@ -1,0 +1,549 @@
+/* The two loops over rows that cost most, without a Python object for each row: rows to a producer, records from a consumer.
+
+   The clients are those of confluent_kafka, made, configured, served and closed there. Only its librdkafka is called here, by its public
+   interface, of which the declarations below are a part; it is found through the module that is loaded already, so that it is the very
+   same library. A client that names this library in `plugin.library.paths` tells it of itself when it is made (`conf_init`), and is
+   known by its opaque, which is the Python object.
+
+   INVARIANT: nothing here serves callbacks. Those of confluent_kafka need a state that only its own calls have. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct {
+    int err;
+    void *topic;
+    int32_t partition;
+    void *payload;
+    size_t len;
+    void *key;
+    size_t key_len;
+    int64_t offset;
+    void *own;
+} Message;
+
+typedef int (*OnNew)(void *handle, const void *conf, void *ours, char *error, size_t size);
+typedef int (*OnDestroy)(void *handle, void *ours);
+typedef int (*OnAcknowledged)(void *handle, Message *message, void *ours);
+
+enum { V_END, V_TOPIC, V_RKT, V_PARTITION, V_VALUE, V_KEY, V_OPAQUE, V_MSGFLAGS, V_TIMESTAMP };
+enum { COPY = 2, QUEUE_FULL = -184, PARTITION_EOF = -191 };
+
+static struct {
+    void *(*opaque)(const void *client);
+    void *(*topic_new)(void *client, const char *topic, void *conf);
+    void (*topic_destroy)(void *topic);
+    const char *(*topic_name)(const void *topic);
+    int (*producev)(void *client, ...);
+    int (*add_on_new)(void *conf, const char *name, OnNew told, void *ours);
+    int (*add_on_destroy)(void *handle, const char *name, OnDestroy told, void *ours);
+    int (*add_on_acknowledgement)(void *handle, const char *name, OnAcknowledged told, void *ours);
+    void *(*queue_get_partition)(void *client, const char *topic, int32_t partition);
+    void (*queue_forward)(void *from, void *to);
+    void (*queue_destroy)(void *queue);
+    ssize_t (*consume_batch_queue)(void *queue, int timeout_ms, Message **messages, size_t most);
+    void (*message_destroy)(Message *message);
+    int64_t (*message_timestamp)(const Message *message, int *kind);
+    int (*message_headers)(const Message *message, void **headers);
+    int (*header_get_all)(const void *headers, size_t at, const char **name, const void **value, size_t *size);
+} rd;
+
+static const struct {
+    const char *name;
+    void *place;
+} SYMBOLS[] = {
+    {"rd_kafka_opaque", &rd.opaque},
+    {"rd_kafka_topic_new", &rd.topic_new},
+    {"rd_kafka_topic_destroy", &rd.topic_destroy},
+    {"rd_kafka_topic_name", &rd.topic_name},
+    {"rd_kafka_producev", &rd.producev},
+    {"rd_kafka_conf_interceptor_add_on_new", &rd.add_on_new},
+    {"rd_kafka_interceptor_add_on_destroy", &rd.add_on_destroy},
+    {"rd_kafka_interceptor_add_on_acknowledgement", &rd.add_on_acknowledgement},
+    {"rd_kafka_queue_get_partition", &rd.queue_get_partition},
+    {"rd_kafka_queue_forward", &rd.queue_forward},
+    {"rd_kafka_queue_destroy", &rd.queue_destroy},
+    {"rd_kafka_consume_batch_queue", &rd.consume_batch_queue},
+    {"rd_kafka_message_destroy", &rd.message_destroy},
+    {"rd_kafka_message_timestamp", &rd.message_timestamp},
+    {"rd_kafka_message_headers", &rd.message_headers},
+    {"rd_kafka_header_get_all", &rd.header_get_all},
+};
+
+static PyObject *link_to(PyObject *module, PyObject *path) {
+    const char *file = PyUnicode_AsUTF8(path);
+    if (!file)
+        return NULL;
+    void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+    if (!library) {
+        PyErr_Format(PyExc_ImportError, "%s is not loaded", file);
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof SYMBOLS / sizeof *SYMBOLS; i++) {
+        void *found = dlsym(library, SYMBOLS[i].name);
+        if (!found) {
+            PyErr_Format(PyExc_ImportError, "%s has no %s", file, SYMBOLS[i].name);
+            return NULL;
+        }
+        memcpy(SYMBOLS[i].place, &found, sizeof found);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- the clients of this process, and rows that they could not deliver */
+
+typedef struct Client {
+    void *handle;
+    struct Client *next;
+    int failed, code; /* of the first one that failed: */
+    int32_t partition;
+    char topic[250];
+} Client;
+
+static Client *clients;
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER; /* of the list and of what failed */
+
+static int on_acknowledged(void *handle, Message *message, void *ours) {
+    Client *client = ours;
+    if (message->err) {
+        pthread_mutex_lock(&guard);
+        if (client->failed++ == 0) {
+            client->code = message->err;
+            client->partition = message->partition;
+            strncpy(client->topic, message->topic ? rd.topic_name(message->topic) : "?", sizeof client->topic - 1);
+        }
+        pthread_mutex_unlock(&guard);
+    }
+    return 0;
+}
+
+static int on_destroy(void *handle, void *ours) {
+    pthread_mutex_lock(&guard);
+    for (Client **at = &clients; *at; at = &(*at)->next)
+        if (*at == ours) {
+            *at = (*at)->next;
+            break;
+        }
+    pthread_mutex_unlock(&guard);
+    free(ours);
+    return 0;
+}
+
+static int on_new(void *handle, const void *conf, void *ours, char *error, size_t size) {
+    Client *client = calloc(1, sizeof *client);
+    if (!client)
+        return -1;
+    client->handle = handle;
+    int code = rd.add_on_destroy(handle, "penstock", on_destroy, client);
+    if (!code)
+        code = rd.add_on_acknowledgement(handle, "penstock", on_acknowledged, client);
+    pthread_mutex_lock(&guard);
+    client->next = clients;
+    clients = client;
+    pthread_mutex_unlock(&guard);
+    return code;
+}
+
+/* Called by librdkafka when a client is configured that names this library as a plugin. */
+__attribute__((visibility("default"))) int conf_init(void *conf, void **ours, char *error, size_t size) {
+    if (rd.add_on_new)
+        return rd.add_on_new(conf, "penstock", on_new, NULL);
+    snprintf(error, size, "this plugin is for the clients of penstock");
+    return -1;
+}
+
+static Client *client_of(PyObject *object) {
+    Client *client;
+    pthread_mutex_lock(&guard);
+    for (client = clients; client && rd.opaque(client->handle) != object; client = client->next)
+        ;
+    pthread_mutex_unlock(&guard);
+    if (!client)
+        PyErr_SetString(PyExc_ValueError, "this client is closed, or was not made with this plugin");
+    return client;
+}
+
+static void *handle_of(PyObject *object) {
+    Client *client = client_of(object);
+    return client ? client->handle : NULL;
+}
+
+/* failed(client) -> (how many rows since the last call, code, topic, partition of the first) */
+static PyObject *failed(PyObject *module, PyObject *object) {
+    Client *client = client_of(object);
+    if (!client)
+        return NULL;
+    pthread_mutex_lock(&guard);
+    Client told = *client;
+    client->failed = 0;
+    pthread_mutex_unlock(&guard);
+    return Py_BuildValue("(iisi)", told.failed, told.code, told.topic, (int)told.partition);
+}
+
+/* ---- columns of bytes, as Arrow has them */
+
+typedef struct {
+    Py_buffer valid, offsets, data;
+    Py_ssize_t at; /* the first row */
+} Column;
+
+static int is_there(const Column *column, Py_ssize_t row) {
+    Py_ssize_t at = column->at + row;
+    return !column->valid.buf || (((const uint8_t *)column->valid.buf)[at >> 3] >> (at & 7)) & 1;
+}
+
+static const char *bytes_of(const Column *column, Py_ssize_t row, size_t *size) {
+    const int32_t *offsets = (const int32_t *)column->offsets.buf + column->at + row;
+    if (!is_there(column, row)) {
+        *size = 0;
+        return NULL;
+    }
+    *size = (size_t)(offsets[1] - offsets[0]);
+    return column->data.buf ? (const char *)column->data.buf + offsets[0] : ""; /* there, but empty */
+}
+
+static int buffer_of(PyObject *given, Py_buffer *buffer) {
+    return given == Py_None || PyObject_GetBuffer(given, buffer, PyBUF_SIMPLE) == 0;
+}
+
+/* A column is (valid or None, offsets, data or None, first row). */
+static int column_of(PyObject *given, Column *column, Py_ssize_t rows) {
+    PyObject *valid, *offsets, *data;
+    memset(column, 0, sizeof *column);
+    if (!PyArg_ParseTuple(given, "OOOn", &valid, &offsets, &data, &column->at))
+        return 0;
+    if (!buffer_of(valid, &column->valid) || !buffer_of(offsets, &column->offsets) || !buffer_of(data, &column->data))
+        return 0;
+    Py_ssize_t end = column->at + rows;
+    if (column->at < 0 || column->offsets.len < (end + 1) * 4 || (column->valid.buf && column->valid.len * 8 < end)) {
+        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
+        return 0;
+    }
+    return 1;
+}
+
+static void release(Py_buffer *buffer) {
+    if (buffer->obj)
+        PyBuffer_Release(buffer);
+}
+
+static void release_column(Column *column) {
+    release(&column->valid);
+    release(&column->offsets);
+    release(&column->data);
+}
+
+/* ---- rows to a producer */
+
+/* produce(client, topic, rows, first, partitions or None, keys, values, timestamps) -> (next row, error code)
+
+   Rows from `first` on are handed over until one is refused, which is then the next row. Timestamps are milliseconds; 0 would mean
+   "now", and becomes 1. */
+static PyObject *produce(PyObject *module, PyObject *given) {
+    PyObject *client, *key_column, *value_column, *places, *times, *told = NULL;
+    const char *topic;
+    Py_ssize_t rows, row;
+    Column keys = {0}, values = {0};
+    Py_buffer partitions = {0}, timestamps = {0};
+    if (!PyArg_ParseTuple(given, "OsnnOOOO", &client, &topic, &rows, &row, &places, &key_column, &value_column, &times))
+        return NULL;
+    void *handle = handle_of(client);
+    if (!handle)
+        return NULL;
+    if (!column_of(key_column, &keys, rows) || !column_of(value_column, &values, rows) || !buffer_of(places, &partitions) ||
+        !buffer_of(times, &timestamps))
+        goto done;
+    if (row < 0 || timestamps.len < rows * 8 || (partitions.buf && partitions.len < rows * 4)) {
+        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
+        goto done;
+    }
+    int code = 0;
+    Py_BEGIN_ALLOW_THREADS;
+    void *its = rd.topic_new(handle, topic, NULL);
+    if (!its)
+        code = -186; /* invalid argument: no such name can be */
+    for (; its && row < rows; row++) {
+        size_t key_size, value_size;
+        const char *key = bytes_of(&keys, row, &key_size), *value = bytes_of(&values, row, &value_size);
+        int64_t time = ((const int64_t *)timestamps.buf)[row];
+        int32_t partition = partitions.buf ? ((const int32_t *)partitions.buf)[row] : -1;
+        code = rd.producev(handle, V_RKT, its, V_PARTITION, partition, V_KEY, key, key_size, V_VALUE, value, value_size,
+                           V_TIMESTAMP, time ? time : (int64_t)1, V_MSGFLAGS, COPY, V_END);
+        if (code)
+            break;
+    }
+    if (its)
+        rd.topic_destroy(its);
+    Py_END_ALLOW_THREADS;
+    told = Py_BuildValue("(ni)", row, code);
+done:
+    release_column(&keys);
+    release_column(&values);
+    release(&partitions);
+    release(&timestamps);
+    return told;
+}
+
+/* ---- records from a consumer */
+
+typedef struct {
+    void *queue;
+    PyObject *client; /* kept, so that it lives as long as its queue */
+} Tap;
+
+static void free_tap(PyObject *capsule) {
+    Tap *tap = PyCapsule_GetPointer(capsule, "penstock.tap");
+    rd.queue_destroy(tap->queue);
+    Py_DECREF(tap->client);
+    PyMem_Free(tap);
+}
+
+/* Let the records of a partition come to a queue of their own, to which they come for ever after. To be called before the partition is
+   assigned: what was fetched by then would be lost. */
+static PyObject *open_tap(PyObject *module, PyObject *given) {
+    PyObject *client;
+    const char *topic;
+    int partition;
+    if (!PyArg_ParseTuple(given, "Osi", &client, &topic, &partition))
+        return NULL;
+    void *handle = handle_of(client);
+    if (!handle)
+        return NULL;
+    Tap *tap = PyMem_Calloc(1, sizeof *tap);
+    if (!tap)
+        return PyErr_NoMemory();
+    tap->queue = rd.queue_get_partition(handle, topic, partition);
+    if (!tap->queue) {
+        PyMem_Free(tap);
+        return PyErr_Format(PyExc_ValueError, "the client has no queue for %s-%d", topic, partition);
+    }
+    rd.queue_forward(tap->queue, NULL);
+    Py_INCREF(client);
+    tap->client = client;
+    return PyCapsule_New(tap, "penstock.tap", free_tap);
+}
+
+/* Writes messages as (valid or None, offsets, data); `key`: their keys, else their values. */
+static PyObject *column(Message **messages, Py_ssize_t count, int key) {
+    size_t total = 0;
+    int missing = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        total += key ? messages[i]->key_len : messages[i]->len;
+        missing |= !(key ? messages[i]->key : messages[i]->payload);
+    }
+    if (total > INT32_MAX)
+        return PyErr_Format(PyExc_OverflowError, "%zd records hold %zu bytes: too many for one batch", count, total);
+    PyObject *valid = missing ? PyBytes_FromStringAndSize(NULL, (count + 7) / 8) : Py_NewRef(Py_None);
+    PyObject *offsets = PyBytes_FromStringAndSize(NULL, (count + 1) * 4), *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+    if (!valid || !offsets || !data) {
+        Py_XDECREF(valid);
+        Py_XDECREF(offsets);
+        Py_XDECREF(data);
+        return NULL;
+    }
+    uint8_t *bits = missing ? (uint8_t *)PyBytes_AS_STRING(valid) : NULL;
+    int32_t *ends = (int32_t *)PyBytes_AS_STRING(offsets), at = 0;
+    char *to = PyBytes_AS_STRING(data);
+    if (bits)
+        memset(bits, 0, (size_t)(count + 7) / 8);
+    ends[0] = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const void *from = key ? messages[i]->key : messages[i]->payload;
+        size_t size = key ? messages[i]->key_len : messages[i]->len;
+        if (from) {
+            memcpy(to + at, from, size);
+            at += (int32_t)size;
+            if (bits)
+                bits[i >> 3] |= (uint8_t)(1u << (i & 7));
+        }
+        ends[i + 1] = at;
+    }
+    return Py_BuildValue("(NNN)", valid, offsets, data);
+}
+
+static PyObject *headers_of(const Message *message) {
+    void *headers = NULL;
+    PyObject *pairs = PyList_New(0);
+    if (!pairs || rd.message_headers(message, &headers))
+        return pairs;
+    const char *name;
+    const void *value;
+    size_t size;
+    for (size_t at = 0; !rd.header_get_all(headers, at, &name, &value, &size); at++) {
+        PyObject *pair = value ? Py_BuildValue("(sy#)", name, value, (Py_ssize_t)size) : Py_BuildValue("(sO)", name, Py_None);
+        if (!pair || PyList_Append(pairs, pair)) {
+            Py_XDECREF(pair);
+            Py_DECREF(pairs);
+            return NULL;
+        }
+        Py_DECREF(pair);
+    }
+    return pairs;
+}
+
+/* None if no message has headers, else a tuple of pairs for each. */
+static PyObject *all_headers(Message **messages, Py_ssize_t count) {
+    void *headers;
+    Py_ssize_t first = 0;
+    while (first < count && rd.message_headers(messages[first], &headers))
+        first++;
+    if (first == count)
+        Py_RETURN_NONE;
+    PyObject *all = PyList_New(count);
+    for (Py_ssize_t i = 0; all && i < count; i++) {
+        PyObject *pairs = headers_of(messages[i]), *kept = pairs ? PyList_AsTuple(pairs) : NULL;
+        Py_XDECREF(pairs);
+        if (kept)
+            PyList_SET_ITEM(all, i, kept);
+        else
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *rows_of(Message **messages, Py_ssize_t count) {
+    PyObject *offsets = PyBytes_FromStringAndSize(NULL, count * 8), *times = PyBytes_FromStringAndSize(NULL, count * 8);
+    PyObject *keys = column(messages, count, 1), *values = keys ? column(messages, count, 0) : NULL;
+    PyObject *headers = values ? all_headers(messages, count) : NULL;
+    if (!offsets || !times || !headers) {
+        Py_XDECREF(offsets);
+        Py_XDECREF(times);
+        Py_XDECREF(keys);
+        Py_XDECREF(values);
+        return NULL;
+    }
+    int64_t *offset = (int64_t *)PyBytes_AS_STRING(offsets), *time = (int64_t *)PyBytes_AS_STRING(times);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int kind;
+        offset[i] = messages[i]->offset;
+        time[i] = rd.message_timestamp(messages[i], &kind);
+    }
+    return Py_BuildValue("(nNNNNN)", count, offsets, keys, values, times, headers);
+}
+
+/* take(tap, end, most, timeout_ms) -> (offset reached, or -1; error code, what it says; rows or None)
+
+   Waits for one record, then takes those that are there, below `end`. The end of a partition is no error, but tells how far it goes.
+   An error ends what is taken; rows before it are lost with it. */
+static PyObject *take(PyObject *module, PyObject *given) {
+    PyObject *capsule, *told = NULL;
+    long long end;
+    Py_ssize_t most;
+    int timeout;
+    if (!PyArg_ParseTuple(given, "OLni", &capsule, &end, &most, &timeout))
+        return NULL;
+    Tap *tap = PyCapsule_GetPointer(capsule, "penstock.tap");
+    if (!tap)
+        return NULL;
+    if (most < 1) {
+        PyErr_SetString(PyExc_ValueError, "at least one record is taken");
+        return NULL;
+    }
+    Message **messages = PyMem_Malloc((size_t)most * sizeof *messages);
+    if (!messages)
+        return PyErr_NoMemory();
+    ssize_t got;
+    Py_BEGIN_ALLOW_THREADS;
+    got = rd.consume_batch_queue(tap->queue, timeout, messages, 1);
+    if (got == 1 && most > 1) {
+        ssize_t more = rd.consume_batch_queue(tap->queue, 0, messages + 1, (size_t)most - 1);
+        got += more > 0 ? more : 0;
+    }
+    Py_END_ALLOW_THREADS;
+    long long reached = -1;
+    int code = 0;
+    PyObject *said = NULL;
+    Py_ssize_t count = 0;
+    for (ssize_t i = 0; i < got; i++) {
+        Message *message = messages[i];
+        if (message->err && message->err != PARTITION_EOF && !code) {
+            code = message->err;
+            said = PyUnicode_DecodeUTF8(message->payload ? message->payload : "", message->payload ? (Py_ssize_t)message->len : 0, "replace");
+        } else if (!message->err || message->err == PARTITION_EOF)
+            reached = message->offset + !message->err;
+        if (!message->err && message->offset < end && !code) { /* those that count come first */
+            messages[i] = messages[count];
+            messages[count++] = message;
+        }
+    }
+    if (!said)
+        said = PyUnicode_FromString("");
+    PyObject *rows = count ? rows_of(messages, count) : Py_NewRef(Py_None);
+    if (rows && said)
+        told = Py_BuildValue("(LiNN)", reached, code, said, rows);
+    else {
+        Py_XDECREF(rows);
+        Py_XDECREF(said);
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    for (ssize_t i = 0; i < got; i++)
+        rd.message_destroy(messages[i]);
+    Py_END_ALLOW_THREADS;
+    PyMem_Free(messages);
+    return told;
+}
+
+/* ---- shards */
+
+static uint32_t crc_table[8][256];
+
+static void make_crc_table(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+        crc_table[0][i] = crc;
+    }
+    for (int slice = 1; slice < 8; slice++)
+        for (int i = 0; i < 256; i++)
+            crc_table[slice][i] = crc_table[slice - 1][i] >> 8 ^ crc_table[0][crc_table[slice - 1][i] & 255];
+}
+
+static uint32_t crc32_of(const uint8_t *data, size_t size) {
+    uint32_t crc = 0xFFFFFFFFu;
+    for (; size >= 8; size -= 8, data += 8) { /* eight bytes at a time */
+        crc ^= (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+        crc = crc_table[7][crc & 255] ^ crc_table[6][crc >> 8 & 255] ^ crc_table[5][crc >> 16 & 255] ^ crc_table[4][crc >> 24] ^
+              crc_table[3][data[4]] ^ crc_table[2][data[5]] ^ crc_table[1][data[6]] ^ crc_table[0][data[7]];
+    }
+    while (size--)
+        crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 255];
+    return crc ^ 0xFFFFFFFFu;
+}
+
+/* shards(rows, keys, shards, home) -> int32 of each row: crc32 of its key modulo the shards; home without a key */
+static PyObject *shards(PyObject *module, PyObject *given) {
+    PyObject *key_column, *told = NULL;
+    Py_ssize_t rows;
+    int count, home;
+    Column keys = {0};
+    if (!PyArg_ParseTuple(given, "nOii", &rows, &key_column, &count, &home))
+        return NULL;
+    if (column_of(key_column, &keys, rows) && (told = PyBytes_FromStringAndSize(NULL, rows * 4))) {
+        int32_t *to = (int32_t *)PyBytes_AS_STRING(told);
+        for (Py_ssize_t row = 0; row < rows; row++) {
+            size_t size;
+            const char *key = bytes_of(&keys, row, &size);
+            to[row] = key ? (int32_t)(crc32_of((const uint8_t *)key, size) % (uint32_t)count) : home;
+        }
+    }
+    release_column(&keys);
+    return told;
+}
+
+static PyMethodDef METHODS[] = {
+    {"link_to", link_to, METH_O, NULL},   {"failed", failed, METH_O, NULL},
+    {"produce", produce, METH_VARARGS, NULL}, {"open_tap", open_tap, METH_VARARGS, NULL},
+    {"take", take, METH_VARARGS, NULL},   {"shards", shards, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.log._native", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void) {
+    make_crc_table();
+    return PyModule_Create(&MODULE);
+}
