@@ -114,6 +114,15 @@ def test_missing_and_old_libraries_are_found(monkeypatch):
     assert (missing.found, missing.advice) == ("missing", "pip install 'no-such-thing>=1'")
 
 
+def test_loops_that_were_not_built_are_noted(monkeypatch):
+    from penstock.log import native
+
+    monkeypatch.setattr(native, "loops", object())
+    assert doctor_machine.native().state == "ok"
+    monkeypatch.setattr(native, "loops", None)
+    assert doctor_machine.native().state == "note"
+
+
 def test_jars_that_were_not_fetched_yet_are_noted_with_the_command_that_does(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     (kafka,) = doctor_machine.jars()

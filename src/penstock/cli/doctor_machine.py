@@ -22,6 +22,7 @@ def examine() -> Iterator[Finding]:
     yield machine()
     yield from java()
     yield from libraries()
+    yield native()
     yield cache()
     yield from jars()
 
@@ -135,6 +136,18 @@ def satisfies(version: str, requirement: str) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def native() -> Finding:
+    """Tell whether the loops over rows are those in C."""
+    from penstock.log.native import loops
+
+    if loops is not None:
+        return Finding("loops in C", "built, and used")
+    advice = (
+        "reading and writing cost twice as much without: install a C compiler and Python's headers, then Penstock anew"
+    )
+    return Finding("loops in C", "left out (PENSTOCK_NATIVE=0), or not built", advice, may=True)
 
 
 def cache() -> Finding:
