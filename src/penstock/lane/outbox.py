@@ -30,6 +30,7 @@ from penstock.serde.columns import Columns
 from penstock.state import pending
 from penstock.state.base import Sealed
 from penstock.state.shards import shard_of
+from penstock.state.sheet import LogColumns
 
 
 class Outbox:
@@ -187,8 +188,12 @@ class Outbox:
 
     def changelog(self, store: str, shard: int, writes: Sealed) -> pa.RecordBatch:
         """Return the changelog rows of an epoch."""
+        count = len(writes.changelog)
+        if isinstance(writes.changelog, LogColumns):
+            names, rows, stamps = writes.changelog.names, writes.changelog.values, pa.array(writes.changelog.times)
+            where = pa.repeat(pa.scalar(store, pa.string()), count), pa.repeat(pa.scalar(shard, pa.int32()), count)
+            return batch_of(CHANGELOG, self._order(count), [*where, names, rows, stamps])
         keys, values, times, headers = zip(*writes.changelog, strict=True)
-        count = len(keys)
         packed = [pack_headers(h) for h in headers] if any(headers) else [None] * count
         return batch_of(CHANGELOG, self._order(count), [[store] * count, [shard] * count, keys, values, times, packed])
 

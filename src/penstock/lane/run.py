@@ -388,6 +388,6 @@ def _join(handed: dict[str, Sealed], store: str, sealed: Sealed) -> None:
     """Put a later step's writes of a store above those of an earlier one."""
     known = handed.setdefault(store, Sealed())
     known.drops += sealed.drops
-    known.writes += sealed.writes
+    known.writes = [*known.writes, *sealed.writes]
     for part, rows in sealed.side.items():
-        known.side.setdefault(part, []).extend(rows)
+        known.side[part] = [*known.side.get(part, ()), *rows]

@@ -15,7 +15,7 @@ from penstock.operators.folds import fold_values, none_init, open_column_fold, z
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
 from penstock.serde.columns import OnColumns
-from penstock.state.fold import FoldValues
+from penstock.state.fold import Fold
 from penstock.state.rows import RowStore
 
 
@@ -136,7 +136,10 @@ class StreamReduce(Operator):
         """Return the same for many records: a key's row is read and written once."""
         reducer = self.reducer
 
-        def fold(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
+        def one(key: Any, value: Any, old: Any) -> Any:
+            return value if old is None else reducer(old, value)
+
+        def many(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
             old = values[0] if old is None else reducer(old, values[0])
             for value in values[1:]:
                 if old.__class__ not in kept:
@@ -144,7 +147,7 @@ class StreamReduce(Operator):
                 old = reducer(old, value)
             return old
 
-        return _open_columns(context, self.store, forward, self.send_old, none_init, fold)
+        return _open_columns(context, self.store, forward, self.send_old, none_init, Fold(one, many))
 
     def touches(self) -> tuple[str, ...]:
         """The store."""
@@ -162,7 +165,7 @@ def _open_columns(
     forward: OnColumns | None,
     send_old: bool,
     initializer: Callable[[], Any],
-    fold: FoldValues | None,
+    fold: Fold | None,
 ) -> OnColumns | None:
     store = context.store(name)
     if not isinstance(store, RowStore):

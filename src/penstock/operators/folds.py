@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.serde.columns import OnColumns
-from penstock.state.fold import FoldValues
+from penstock.state.fold import Fold
 
 
 def zero() -> int:
@@ -42,10 +42,10 @@ def add_counts(key: Any, one: int, other: int) -> int:
     return one + other
 
 
-def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> FoldValues:
+def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> Fold:
     """Return the fold of many values of one key by an aggregator.
 
-    >>> fold_values(lambda key, value, total: total + value)("a", [1, 2, 3], 10, frozenset({int}), lambda value: value)
+    >>> fold_values(lambda key, value, total: total + value).many("a", [1, 2, 3], 10, frozenset({int}), lambda value: value)
     16
     """
 
@@ -57,7 +57,7 @@ def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> FoldValues:
             old = aggregator(key, value, old)
         return old
 
-    return fold
+    return Fold(aggregator, fold)
 
 
 def open_column_fold(

@@ -237,38 +237,3 @@ class Columns:
 Commits: TypeAlias = list[Callable[[], None]]
 #: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
 OnColumns: TypeAlias = Callable[[Columns, Commits], None]
-
-
-class Groups:
-    """Records by key, and if there are parts first by part: which there are of each, in order.
-
-    >>> groups = Groups(pa.array([b"b", b"a", b"b"]))
-    >>> groups.keys, groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist(), groups.last.tolist()
-    ([b'b', b'a'], [0, 2, 1], [0, 2], [2, 3], [2, 1])
-    >>> groups = Groups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]))
-    >>> groups.keys, groups.parts, groups.order.tolist()
-    ([b'b', b'a', b'b'], [0, 0, 1], [2, 1, 0])
-    """
-
-    __slots__ = ("ends", "keys", "last", "order", "parts", "starts")
-
-    def __init__(self, data: pa.Array, part: Any = None) -> None:
-        if data.null_count:
-            raise Irregular
-        encoded = data.dictionary_encode()
-        codes = encoded.indices.to_numpy()
-        #: key of each group, and part
-        self.keys: list[bytes] = encoded.dictionary.to_pylist()
-        self.parts: list[int] = []
-        if part is not None:
-            keys = self.keys
-            found, codes = np.unique(part * len(keys) + codes, return_inverse=True)
-            self.keys = [keys[code] for code in (found % len(keys)).tolist()]
-            self.parts = (found // len(keys)).tolist()
-        #: places of the records, group by group
-        self.order = np.argsort(codes, kind="stable")
-        counts = np.bincount(codes, minlength=len(self.keys))
-        #: of each group, where it begins and ends in ``order``, and the place of its last record
-        self.ends = np.cumsum(counts)
-        self.starts = self.ends - counts
-        self.last = self.order[self.ends - 1]

@@ -73,6 +73,7 @@ def _write(
     vanished: set[bytes],
 ) -> None:
     """Write rows in order; of several of a key the last one stays."""
+    rows.spill()
     dirty = rows.dirty
     headers: Any = repeat(()) if columns.headers is None else columns.headers
     times = columns.timestamps.tolist()

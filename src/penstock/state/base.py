@@ -13,7 +13,7 @@ Invariant: the base map is touched by ``apply`` alone, so an aborted epoch has n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 #: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value
 #: before the epoch
 OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
+
+#: a row of an epoch: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the
+#: order of a flush). Origin None and number 0 unless the store is cached: bytes and numbers cost the garbage collector
+#: nothing. A fold by column leaves (columns, place) for an origin: few are ever asked for (``write_back.writer_of``).
+Entry: TypeAlias = tuple[bytes | None, int, Headers, Any, int]
 
 
 class SortedRows(Protocol):
@@ -120,11 +125,11 @@ class Sealed:
     ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
     index, a segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key,
     value, timestamp, headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may
-    apply it.
+    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``bulk.SortedRows``, ``sheet.LogColumns``).
     """
 
-    writes: list[tuple[bytes, bytes | None]] = field(default_factory=list)
-    changelog: list[tuple[bytes, bytes | None, int, Headers]] = field(default_factory=list)
+    writes: Collection[tuple[bytes, bytes | None]] = field(default_factory=list)
+    changelog: Collection[tuple[bytes, bytes | None, int, Headers]] = field(default_factory=list)
     side: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
     drops: list[str] = field(default_factory=list)
 

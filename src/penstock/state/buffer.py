@@ -151,16 +151,17 @@ class BufferStore(Store):
 
     def seal(self) -> Sealed:
         """Hand out the rows that changed; a row that came and went within the epoch is a tombstone, as in Kafka."""
-        sealed = Sealed()
+        writes: list[tuple[bytes, bytes | None]] = []
+        changelog: list[tuple[bytes, bytes | None, int, Headers]] = []
         rows, logged = self._rows, self.spec.logged
         for raw_key, timestamp in self._dirty.items():
             held = rows.get(raw_key)
             data = None if held is None else _pack(held)
-            sealed.writes.append((raw_key, data))
+            writes.append((raw_key, data))
             if logged:
-                sealed.changelog.append((raw_key, data, timestamp, () if data is None else SUPPRESS_HEADERS))
+                changelog.append((raw_key, data, timestamp, () if data is None else SUPPRESS_HEADERS))
         self._dirty.clear()
-        return sealed
+        return Sealed(writes, changelog)
 
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base map."""

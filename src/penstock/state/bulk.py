@@ -8,7 +8,7 @@ Invariant: among rows with the same key the one that was added last counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,33 +21,35 @@ from penstock.state.lmdb_format import LONG, PLAIN
 #: rows that become Python objects at a time: few enough to stay in the cache
 SLICE = 10_000
 _FIRST = pa.scalar(PLAIN, pa.large_binary())
-_NOTHING = pa.scalar(b"", pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
-class SortedRows:
+class SortedRows(Collection[tuple[bytes, bytes]]):
     """Rows in ascending order of their keys, each key once. May be iterated more than once: a write may have to be done again.
 
     >>> rows = SortedRows(pa.array([b"a", b"b"]), pa.array([b"1", b"2"]))
-    >>> list(rows), len(rows)
-    ([(b'a', b'1'), (b'b', b'2')], 2)
+    >>> list(rows), len(rows), (b"b", b"2") in rows
+    ([(b'a', b'1'), (b'b', b'2')], 2, True)
     """
 
-    keys: pa.Array
+    names: pa.Array
     values: pa.Array
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.names)
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        for start in range(0, len(self.keys), SLICE):
-            keys, values = self.keys.slice(start, SLICE), self.values.slice(start, SLICE)
-            yield from zip(keys.to_pylist(), values.to_pylist(), strict=True)
+        for start in range(0, len(self.names), SLICE):
+            names, values = self.names.slice(start, SLICE), self.values.slice(start, SLICE)
+            yield from zip(names.to_pylist(), values.to_pylist(), strict=True)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == mine for mine in self)
 
     @property
     def size(self) -> int:
         """The bytes of all keys and values, and what goes with them."""
-        return int(self.keys.nbytes + self.values.nbytes)
+        return int(self.names.nbytes + self.values.nbytes)
 
 
 class Gathered:
@@ -75,7 +77,7 @@ class Gathered:
         self.rows += len(keys)
         self.size += int(named.nbytes + held.nbytes)
         self._keys.append(named)
-        self._values.append(pc.binary_join_element_wise(_stamps(times), held, _NOTHING) if self._stamped else held)
+        self._values.append(stamped_rows(times, held) if self._stamped else held)
 
     def newest(self) -> tuple[SortedRows, list[tuple[bytes, bytes | None]]]:
         """Return the newest row of each key: those with a value and a key that is stored as it is, and all others."""
@@ -130,10 +132,16 @@ class Segmenting:
         return np.frombuffer(packed, ">i8").astype(np.int64) // self._interval
 
 
-def _stamps(times: list[int]) -> pa.Array:
-    """Return timestamps as base rows have them: 8 bytes, big-endian."""
+def stamped_rows(times: Any, values: pa.Array) -> pa.Array:
+    """Return values as base rows have them: behind a timestamp of 8 bytes, big-endian."""
     packed = pa.py_buffer(np.array(times, ">i8").tobytes())
-    return pa.Array.from_buffers(pa.binary(8), len(times), [None, packed]).cast(pa.large_binary())
+    stamps = pa.Array.from_buffers(pa.binary(8), len(times), [None, packed]).cast(values.type)
+    return pc.binary_join_element_wise(stamps, values, pa.scalar(b"", values.type))
+
+
+def are_stored_as_they_are(keys: pa.Array) -> bool:
+    """Whether LMDB takes all keys as they are; they are in order."""
+    return not len(keys) or (keys[0].as_py() >= PLAIN and pc.max(pc.binary_length(keys)).as_py() < LONG)
 
 
 def _last_of_each(keys: Any) -> pa.Array:

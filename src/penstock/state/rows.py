@@ -15,12 +15,14 @@ from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.state.as_of import ReadColumns, open_put, open_read
-from penstock.state.base import OnFlush, Sealed, ShardState, StoreContext
-from penstock.state.fold import Folding, FoldValues, forward_entries, open_fold
+from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
+from penstock.state.fold import Fold as Folds
+from penstock.state.fold import Folding, open_fold
+from penstock.state.forward import forward_columns, forward_entries
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
-from penstock.state.write_back import Entry, Row, WriteBack, unpack_stamp, writer_of
+from penstock.state.write_back import Row, WriteBack, unpack_stamp, writer_of
 
 #: folds one record into the row of its key: (key, value, timestamp, headers)
 Fold: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -69,7 +71,7 @@ class RowStore(KeyValueVerbs):
     def _make_read(self) -> Callable[[Any], tuple[Any, int] | None]:
         in_dirty, in_pending, in_base = self._rows.dirty.get, self._rows.pending.get, self._rows.base.get
         serialize, deserialize, refuse_key = self._key.serialize, self._value.deserialize, self._refuse_key
-        stamped = self.stamped
+        stamped, sheets, spill = self.stamped, self._rows.sheets, self._rows.spill
 
         def read(key: Any) -> tuple[Any, int] | None:
             if key is None:
@@ -78,6 +80,8 @@ class RowStore(KeyValueVerbs):
                 raw_key = serialize(key)
             except Exception as error:
                 refuse_key(key, error)
+            if sheets:
+                spill()
             entry = in_dirty(raw_key) or in_pending(raw_key)
             if entry is None:
                 raw = in_base(raw_key)
@@ -97,6 +101,7 @@ class RowStore(KeyValueVerbs):
         dirty, context, number, cached = self._rows.dirty, self._context, self._next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self._vanished
+        sheets, spill = self._rows.sheets, self._rows.spill
 
         def write(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
             if key is None:
@@ -109,6 +114,8 @@ class RowStore(KeyValueVerbs):
                 raw = None if value is None else serialize(value)
             except Exception as error:
                 refuse_value(key, value, error)
+            if sheets:
+                spill()
             if cached:
                 if raw is None and raw_key in dirty and dirty[raw_key][0] is not None:
                     vanished.add(raw_key)
@@ -131,12 +138,8 @@ class RowStore(KeyValueVerbs):
             return None
         dirty, in_dirty, read, write = self._rows.dirty, self._rows.dirty.get, self.read, self.write
         serialize_key, serialize, deserialize = self._key.serialize, self._value.serialize, self._value.deserialize
-        refuse_key, refuse_value, context, number = (
-            self._refuse_key,
-            self._refuse_value,
-            self._context,
-            self._next_number,
-        )
+        refuse_key, refuse_value, context = self._refuse_key, self._refuse_value, self._context
+        number, sheets, spill = self._next_number, self._rows.sheets, self._rows.spill
 
         def fold(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -146,6 +149,8 @@ class RowStore(KeyValueVerbs):
                 raw_key = serialize_key(key)
             except Exception as error:
                 refuse_key(key, error)
+            if sheets:
+                spill()
             entry = in_dirty(raw_key)
             if entry is None or entry[0] is None:
                 row = read(key) if entry is None else None
@@ -166,7 +171,7 @@ class RowStore(KeyValueVerbs):
 
         return fold
 
-    def make_column_fold(self, initializer: Callable[[], Any], fold: FoldValues | None) -> OnColumns | None:
+    def make_column_fold(self, initializer: Callable[[], Any], fold: Folds | None) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
         if not self.cached or self._expiry is not None:
             return None
@@ -251,6 +256,8 @@ class RowStore(KeyValueVerbs):
         current = self._context.origin
         try:
             forwarded = self._expire_due()
+            if self._forward_sheet():
+                return True
             changed = self._unforwarded() if self.cached else ()
             if not (self._on_columns is not None and changed and self._forward_columns(changed)):
                 for key, entry in changed:
@@ -259,6 +266,19 @@ class RowStore(KeyValueVerbs):
         finally:
             self._vanished.clear()
             self._context.origin = current
+
+    def _forward_sheet(self) -> bool:
+        """Forward what a fold by column has written, if that is all, and it can go as it is."""
+        for sheet in self._rows.sheets:
+            if sheet.flushed is not None or sheet.sealed is not None:
+                return False
+            if self._on_columns is not None:
+                if forward_columns(self._on_columns, sheet.changes(self._key, self._value)):
+                    sheet.flushed = self._flushed
+                    return True
+                self._on_columns = None
+            self._rows.spill()
+        return False
 
     def _unforwarded(self) -> list[tuple[bytes, Entry]]:
         """Return the rows written since the last time this was asked, in the order of their last writes."""
@@ -337,6 +357,11 @@ class RowStore(KeyValueVerbs):
         """Hand out the epoch's rows."""
         if self._listener is None:
             self._expire_due()
+        whole = self._rows.seal_sheet(logged=self.spec.logged)
+        if whole is not None:
+            self._flushed.clear()
+            return whole
+        self._rows.spill()
         rows: Collection[tuple[bytes, Entry]] = self._rows.dirty.items()
         if self.cached and self._listener is not None:
             rows = [row for row in rows if row[1][0] is not None or not self._never_was(row[0])]

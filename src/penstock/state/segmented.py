@@ -39,6 +39,8 @@ from penstock.state.spec import StoreKind, StoreSpec
 
 #: (since, until, lower key or None, upper key or None), all inclusive
 Bounds: TypeAlias = tuple[int, int, bytes | None, bytes | None]
+#: a row of the changelog: (key, value or None, timestamp, headers)
+LogRow: TypeAlias = tuple[bytes, bytes | None, int, Headers]
 
 
 class Segmented:
@@ -58,7 +60,7 @@ class Segmented:
         #: rows of single keys read from the base: (since, positions, rows); empty again whenever an epoch ends
         self._read: dict[bytes, tuple[int, list[Any], list[tuple[Any, bytes, int]]]] = {}
         #: changelog rows of puts that left nothing in the store; Kafka logs these too, where duplicates are kept
-        self.only_logged: list[tuple[bytes, bytes | None, int, Headers]] = []
+        self.only_logged: list[LogRow] = []
         self.sequence = 0
         #: position up to which windows were emitted on close
         self.emitted = -1
@@ -404,18 +406,19 @@ class Segmented:
             return sealed
         if never_was is not None:
             self._forget(layer, never_was)
-        self._write_rows(sealed, layer, logged)
+        sealed.changelog = self._write_rows(sealed, layer, logged)
         newest = max((positions[-1] for positions, _ in layer.keys.values() if positions), default=None)
         if newest is not None:
             self.newest = max(self.newest, self.positions.time(newest))
         kept = self.kept // self.interval
         for number in [n for n in self.segments.live if n < kept]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
-        sealed.writes.append((OBSERVED, numbers[0]))
+        writes: list[tuple[bytes, bytes | None]] = [(OBSERVED, numbers[0])]
+        sealed.writes = writes
         if self.spec.retain_duplicates:
-            sealed.writes.append((SEQUENCE, pack_time(self.sequence)))
+            writes.append((SEQUENCE, pack_time(self.sequence)))
         if self.emitted >= 0:
-            sealed.writes.append((EMITTED, pack_time(self.emitted)))
+            writes.append((EMITTED, pack_time(self.emitted)))
         self._stored = numbers
         self.pending.append((sealed, layer.take()))
         self._read.clear()
@@ -430,11 +433,10 @@ class Segmented:
                 positions.remove(position)
                 del entries[position]
 
-    def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> None:
+    def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> list[LogRow]:
+        """Put the rows of a layer into the segments of a seal; return those for the changelog."""
         stamped, by_time, log_headers = self.stamped, self.positions.by_time, self.spec.log_headers
-        changelog, place_of = sealed.changelog, self._places(sealed)
-        if logged:
-            changelog += self.only_logged
+        changelog, place_of = list(self.only_logged) if logged else [], self._places(sealed)
         self.only_logged.clear()
         for key, (positions, entries) in layer.keys.items():
             for position in positions:
@@ -450,6 +452,7 @@ class Segmented:
                     index.append((by_time(key, position), None if value is None else b""))
         if self.spec.retain_duplicates:  # the last row must carry the last sequence number: restore relies on it
             changelog.sort(key=_sequence)
+        return changelog
 
     def _places(self, sealed: Sealed) -> Callable[[Any], tuple[list[Any] | None, list[Any] | None, bytes]]:
         """Return what says where a row is written: its segment (None: it has expired), the index by time, the row's suffix."""
@@ -492,5 +495,5 @@ def _first(row: tuple[Any, Any]) -> Any:
     return row[0]
 
 
-def _sequence(row: tuple[bytes, bytes | None, int, Headers]) -> bytes:
+def _sequence(row: LogRow) -> bytes:
     return row[0][-4:]

@@ -12,7 +12,7 @@ from penstock.record import Windowed
 from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
-from penstock.state.fold import forward_entries
+from penstock.state.forward import forward_entries
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
 from penstock.state.partition_times import PartitionTimes, time_of_all

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from penstock.errors import StoreError
+from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.state.base import Sealed, ShardState, Store, StoreContext
 from penstock.state.keys import parse_timer_key, timer_key, unpack_time
@@ -138,13 +139,15 @@ class TimerStore(Store):
 
     def seal(self) -> Sealed:
         """Hand out the epoch's changes; a timer registered and fired within the epoch, or registered again, leaves no trace."""
-        sealed = Sealed()
+        writes: list[tuple[bytes, bytes | None]] = []
+        changelog: list[tuple[bytes, bytes | None, int, Headers]] = []
         rows = {row: e for row, e in self._dirty.items() if e[0] != self._was_registered(row)}
         for row, (registered, timestamp) in rows.items():
             value = b"" if registered else None
-            sealed.writes.append((row, value))
+            writes.append((row, value))
             if self.spec.logged:
-                sealed.changelog.append((row, value, max(timestamp, 0), ()))
+                changelog.append((row, value, max(timestamp, 0), ()))
+        sealed = Sealed(writes, changelog)
         self._pending.append((sealed, rows))
         self._dirty = {}
         return sealed

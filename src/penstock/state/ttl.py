@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.state.base import ShardState, StoreContext
-from penstock.state.write_back import Entry, Row, WriteBack, pack_stamp, unpack_stamp
+from penstock.state.base import Entry, ShardState, StoreContext
+from penstock.state.write_back import Row, WriteBack, pack_stamp, unpack_stamp
 
 _OBSERVED = b"observed"
 

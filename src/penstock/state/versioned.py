@@ -158,7 +158,7 @@ class VersionedStore(Store):
         self._unapplied.append((sealed, older))
         sealed.side = self._time.unsaved()
         if older.writes:
-            sealed.side[self._history_name] = older.writes
+            sealed.side[self._history_name] = list(older.writes)
         if self._ends:
             sealed.side[self._index_name] = self._ends
         if self.spec.logged:

@@ -16,7 +16,7 @@ from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
-from penstock.state.fold import Folding, FoldValues
+from penstock.state.fold import Fold, Folding
 from penstock.state.key_value import Rows
 from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
 from penstock.state.positions import DUPLICATES, WINDOW
@@ -166,7 +166,7 @@ class WindowStore(SegmentedStore):
         self,
         windows: Tumbling,
         initializer: Callable[[], Any],
-        fold: FoldValues | None,
+        fold: Fold | None,
         drop_late: Callable[[int], None] | None,
     ) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer."""

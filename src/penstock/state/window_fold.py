@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Columns, Commits, Groups, Irregular, OnColumns
-from penstock.state.fold import Folding, entries_of
+from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
+from penstock.serde.groups import Groups
+from penstock.state.fold import Folding
 from penstock.state.partition_times import NO_PARTITION, PartitionTimes
 from penstock.state.segmented import Segmented
+from penstock.state.sheet import before_of
 
 _NEVER = 1 << 62
 
@@ -103,10 +105,9 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        written = folding.folded(columns, groups, found, at)
-        order = [group for _, group, _, _ in written]
-        names, opens = [groups.keys[group] for group in order], firsts[groups.parts][order].tolist()
-        return lambda: rows.put_many(names, opens, entries_of(columns, written, number))
+        order, folded = folding.folded(columns, groups, before_of(found), at).in_order()
+        names, opens = [groups.keys[group] for group in order.tolist()], firsts[groups.parts][order].tolist()
+        return lambda: rows.put_many(names, opens, list(folded.entries(columns, iter(number, None))))
 
     return on_columns
 

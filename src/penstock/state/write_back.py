@@ -2,7 +2,8 @@
 
 ::
 
-    dirty     this epoch's rows, newest value per key     ┐ what a reader sees is the
+    sheets    rows of a fold by column, not single yet    ┐
+    dirty     this epoch's rows, newest value per key     │ what a reader sees is the
     pending   sealed epochs that are not applied yet      │ first layer that knows the key
     base      the committed rows (memory or LMDB)         ┘
 
@@ -10,7 +11,8 @@ Base rows are the value bytes, or, where ``stamped``, an 8-byte big-endian times
 ``ValueAndTimestampSerializer``). In the two upper layers the parts stay apart, as an `Entry`.
 
 Invariant: ``dirty`` and ``pending`` only gain keys until they are cleared; a delete is an entry without a value. The
-dict objects themselves never change, so that closures may hold their bound methods.
+dict objects themselves never change, so that closures may hold their bound methods. Whoever looks into them calls ``spill``
+first if there are ``sheets``: a sheet is of this epoch, or a sealed one; there is none besides dirty rows.
 """
 
 from __future__ import annotations
@@ -18,17 +20,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import islice
 from struct import Struct
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from sortedcontainers import SortedList
 
-from penstock.record import Headers, Origin
-from penstock.state.base import Sealed, ShardState
-
-#: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the
-#: order of a flush). Origin None and number 0 unless the store is cached: bytes and numbers cost the garbage collector
-#: nothing. A fold by column leaves (columns, place) for an origin: few are ever asked for (``writer_of``).
-Entry: TypeAlias = tuple[bytes | None, int, Headers, Any, int]
+from penstock.record import Origin
+from penstock.state.base import Entry, Sealed, ShardState
+from penstock.state.sheet import Before, Sheet, before_of, read_rows
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
 EXACT_COUNT = 4096
@@ -81,7 +79,18 @@ class WriteBack:
     (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05v', Row(value=b'v', timestamp=5))
     """
 
-    __slots__ = ("_dirty_order", "_name", "_pending_order", "_sealed", "_stamped", "_state", "base", "dirty", "pending")
+    __slots__ = (
+        "_dirty_order",
+        "_name",
+        "_pending_order",
+        "_sealed",
+        "_stamped",
+        "_state",
+        "base",
+        "dirty",
+        "pending",
+        "sheets",
+    )
 
     def __init__(self, state: ShardState, name: str, *, stamped: bool) -> None:
         self._state = state
@@ -90,17 +99,22 @@ class WriteBack:
         self.base = state.map(name)
         self.dirty: dict[bytes, Entry] = {}
         self.pending: dict[bytes, Entry] = {}
+        self.sheets: list[Sheet] = []
         self._dirty_order = KeyOrder(self.dirty)
         self._pending_order = KeyOrder(self.pending)
         self._sealed: list[tuple[Sealed, dict[bytes, Entry]]] = []
 
     def lookup(self, key: bytes) -> Row | None:
         """Return what a reader sees."""
+        if self.sheets:
+            self.spill()
         entry = self.dirty.get(key)
         return self.before(key) if entry is None else _row(entry)
 
     def before(self, key: bytes) -> Row | None:
         """Return what a reader saw before this epoch."""
+        if self.sheets:
+            self.spill()
         entry = self.pending.get(key)
         if entry is not None:
             return _row(entry)
@@ -117,6 +131,7 @@ class WriteBack:
         >>> rows.get_many([b"a", b"b", b"c"]), rows.lookup_many([b"a", b"c"])
         ([b'base', b'new', None], [(b'base', 5), None])
         """
+        self.spill()
         if self.dirty or self.pending:
             return [None if row is None else row[0] for row in self.lookup_many(keys)]
         found = self.base.get_many(keys)
@@ -127,6 +142,7 @@ class WriteBack:
 
         The base map is asked once for all keys that no layer above it knows.
         """
+        self.spill()
         dirty, pending = self.dirty, self.pending
         if not dirty and not pending:
             return self._pairs(self.base.get_many(keys))
@@ -141,12 +157,14 @@ class WriteBack:
 
     def is_small(self) -> bool:
         """Whether little was written since the rows of the base: a scan that stops early then costs little."""
+        self.spill()
         return len(self.dirty) + len(self.pending) <= 1000
 
     def scan(
         self, lower: bytes | None, upper: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes, int]]:
         """Iterate (key, value, timestamp) of lower <= key < upper as of now: later writes do not show."""
+        self.spill()
         keys = self._dirty_order.between(lower, upper)
         dirty = self.dirty
         upper_rows: list[tuple[bytes, Entry]]
@@ -180,6 +198,7 @@ class WriteBack:
 
     def count(self) -> int:
         """Return the number of rows: exact while few writes are unapplied, else that of the base map."""
+        self.spill()
         total = self.base.count()
         if len(self.dirty) + len(self.pending) > EXACT_COUNT:
             return total
@@ -189,8 +208,51 @@ class WriteBack:
 
     def lasting(self) -> list[tuple[bytes, Entry]]:
         """Return the dirty rows without those that came and went since the last seal."""
+        self.spill()
         before = self.before
         return [row for row in self.dirty.items() if row[1][0] is not None or before(row[0]) is not None]
+
+    # ---- rows of a fold by column
+
+    def before_fold(self, keys: list[bytes]) -> Before:
+        """Return what a reader sees of each key, by column."""
+        self.spill()
+        if not self.dirty and not self.pending:
+            return read_rows(self.base.get_many(keys), stamped=self._stamped)
+        return before_of(self.lookup_many(keys))
+
+    def lay(self, sheet: Sheet) -> None:
+        """Write the rows of a sheet."""
+        self.spill()
+        if self.dirty or sheet.has_headers:
+            self.dirty.update(sheet.entries())
+        else:
+            self.sheets.append(sheet)
+
+    def spill(self) -> None:
+        """Make single rows of those of sheets."""
+        for sheet in self.sheets:
+            rows = sheet.entries()
+            if sheet.flushed is not None:
+                sheet.flushed.update(rows)
+            if sheet.sealed is None:
+                self.dirty.update(rows)
+            else:
+                self.pending.update(rows)
+                self._sealed.append((sheet.sealed, rows))
+        self.sheets.clear()
+
+    def seal_sheet(self, *, logged: bool) -> Sealed | None:
+        """Hand out the rows of the epoch, if they are a sheet, as ``seal``; else None."""
+        if not self.sheets or self.sheets[0].sealed is not None:
+            return None
+        (sheet,) = self.sheets
+        sealed = sheet.seal(stamped=self._stamped, logged=logged)
+        if sealed is not None:
+            sheet.flushed = None
+        return sealed
+
+    # ---- the barrier
 
     def seal(self, rows: Collection[tuple[bytes, Entry]], *, logged: bool, headers: bool = False) -> Sealed:
         """Hand out these rows of the dirty map, keep them readable as pending, and start an empty dirty map.
@@ -220,6 +282,7 @@ class WriteBack:
         """Forget the pending rows of a sealed epoch, which are in the base map now; it may be of another process."""
         applied = next((kept for mine, kept in self._sealed if mine is sealed), {})
         self._sealed = [(mine, kept) for mine, kept in self._sealed if mine is not sealed]
+        self.sheets[:] = [sheet for sheet in self.sheets if sheet.sealed is not sealed]
         if not self._sealed:
             self.pending.clear()
         else:

@@ -1,0 +1,99 @@
+"""Records by key: which there are of each, keys in their order as unsigned bytes.
+
+In key order, because that is how a base map is asked and written for the least: neighbours lie on one page.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.serde.columns import Irregular
+
+#: bytes of a key that are compared as one number
+_WORD = 8
+#: numbers below this are sorted by their digits, in a fifth of the time
+_SMALL = 1 << 16
+
+
+class Groups:
+    """Records by key, and if there are parts first by part: which there are of each, in order.
+
+    >>> groups = Groups(pa.array([b"b", b"a", b"b"]))
+    >>> groups.keys, groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist(), groups.last.tolist()
+    ([b'a', b'b'], [1, 0, 2], [0, 1], [1, 3], [1, 2])
+    >>> groups = Groups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]))
+    >>> groups.keys, groups.parts, groups.order.tolist()
+    ([b'a', b'b', b'b'], [0, 0, 1], [1, 2, 0])
+    """
+
+    __slots__ = ("ends", "keys", "last", "names", "order", "parts", "starts")
+
+    def __init__(self, data: pa.Array, part: Any = None) -> None:
+        if data.null_count:
+            raise Irregular
+        encoded = data.dictionary_encode()
+        order = key_order(encoded.dictionary)
+        #: all keys, in order
+        self.names: pa.Array = encoded.dictionary.take(pa.array(order))
+        #: key of each group, and part
+        self.keys: list[bytes] = self.names.to_pylist()
+        self.parts: list[int] = []
+        if part is None and len(order) == len(data):  # each key comes once
+            self.order = self.last = order
+            self.starts = np.arange(len(order))
+            self.ends = self.starts + 1
+            return
+        rank = np.empty(len(order), dtype=np.uint16 if len(order) <= _SMALL else np.int64)
+        rank[order] = np.arange(len(order))
+        codes = rank[encoded.indices.to_numpy()]
+        if part is not None:
+            keys = self.keys
+            found, codes = np.unique(part * len(keys) + codes, return_inverse=True)
+            self.keys = [keys[code] for code in (found % len(keys)).tolist()]
+            self.parts = (found // len(keys)).tolist()
+        #: places of the records, group by group
+        self.order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes, minlength=len(self.keys))
+        #: of each group, where it begins and ends in ``order``, and the place of its last record
+        self.ends = np.cumsum(counts)
+        self.starts = self.ends - counts
+        self.last = self.order[self.ends - 1]
+
+
+def key_order(keys: pa.Array) -> Any:
+    """Return the order of keys of which each comes once: as places, ascending.
+
+    What all of them begin with does not count, and mostly the eight bytes behind it say it; as numbers they are sorted in a quarter of
+    the time. Where two keys have these in common, or one ends there, the keys are compared as they are.
+
+    >>> key_order(pa.array([b"k10", b"k2", b"k1"])).tolist(), key_order(pa.array([b"a" + bytes(1), b"a"])).tolist()
+    ([2, 0, 1], [1, 0])
+    """
+    if len(keys) < 2:
+        return np.arange(len(keys))
+    first, last = (end.as_py() for end in pc.min_max(keys).values())
+    same = next(
+        (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
+    )
+    words = _words(keys, same)
+    order = np.argsort(words)
+    in_order = words[order]
+    if (in_order[1:] == in_order[:-1]).any():
+        order = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
+    return order
+
+
+def _words(keys: pa.Array, start: int) -> Any:
+    """Return the eight bytes of each key from a place on, as a number; what is not there is zero."""
+    parts = pc.binary_slice(keys, start, start + _WORD)
+    lengths = pc.binary_length(parts).to_numpy()
+    padded = np.zeros((len(parts), _WORD), dtype=np.uint8)
+    edges = np.frombuffer(parts.buffers()[1], dtype=np.int32)[parts.offset : parts.offset + len(parts) + 1]
+    data = parts.buffers()[2]
+    if data is not None:
+        padded[np.arange(_WORD) < lengths[:, None]] = np.frombuffer(data, dtype=np.uint8)[edges[0] : edges[-1]]
+    return padded.view(">u8").astype(np.uint64).ravel()

@@ -1,0 +1,153 @@
+"""A sheet: the rows that a fold by column has written to a store in one epoch, by column.
+
+Where nothing else happens to the store in that epoch its rows are forwarded, sealed and logged as they are, and no Python object is
+ever made of one. Anything else makes single rows of the sheet first (`WriteBack.spill`), which costs what single rows cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.record import Headers
+from penstock.serde import Serde
+from penstock.serde.columns import Column, Columns, Spots
+from penstock.state.base import Entry, Sealed
+from penstock.state.bulk import SortedRows, are_stored_as_they_are, stamped_rows
+
+
+class Before(NamedTuple):
+    """What there was of many keys: values (null: no row) and timestamps (−1 where there is none)."""
+
+    values: pa.Array
+    times: Any
+
+
+class Folded(NamedTuple):
+    """What a fold has made of groups of records: new values, timestamps, and the place of the last record of each."""
+
+    values: pa.Array
+    times: Any
+    last: Any
+
+    def in_order(self) -> tuple[Any, Folded]:
+        """Return the order in which they were written last, and all of it in that order."""
+        order = np.argsort(self.last)
+        return order, Folded(self.values.take(pa.array(order)), self.times[order], self.last[order])
+
+    def entries(self, columns: Columns, numbers: Iterator[int]) -> Iterator[Entry]:
+        """Yield the rows for a map of single ones, each with a number."""
+        last = self.last.tolist()
+        headers: Any = repeat(()) if columns.headers is None else [columns.headers[place] for place in last]
+        writers = zip(repeat(columns), last, strict=False)
+        yield from zip(self.values.to_pylist(), self.times.tolist(), headers, writers, numbers, strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumns(Collection[tuple[bytes, bytes | None, int, Headers]]):
+    """Changelog rows without headers, by column.
+
+    >>> list(LogColumns(pa.array([b"a"]), pa.array([b"1"]), np.array([5])))
+    [(b'a', b'1', 5, ())]
+    """
+
+    names: pa.Array
+    values: pa.Array
+    times: Any
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None, int, Headers]]:
+        return zip(self.names.to_pylist(), self.values.to_pylist(), self.times.tolist(), repeat(()), strict=False)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == mine for mine in self)
+
+
+class Sheet:
+    """Rows without headers by column, keys ascending. ``number``: numbers single rows, in the order of their writing."""
+
+    def __init__(self, names: pa.Array, folded: Folded, columns: Columns, number: Callable[[], int]) -> None:
+        self._names = names
+        self._folded = folded
+        self._columns = columns
+        self._number = number
+        self.has_headers = columns.headers is not None
+        #: where it is noted what was forwarded in this epoch; None: this was not
+        self.flushed: dict[bytes, Entry] | None = None
+        #: as what it was handed out
+        self.sealed: Sealed | None = None
+
+    @cached_property
+    def _in_order(self) -> tuple[pa.Array, Folded]:
+        """The rows in the order of the last writes."""
+        order, folded = self._folded.in_order()
+        return self._names.take(pa.array(order)), folded
+
+    def changes(self, key: Serde[Any], value: Serde[Any]) -> Columns:
+        """Return the rows as records for those downstream, each with the origin of the record that wrote it last."""
+        columns, (names, folded) = self._columns, self._in_order
+        rows = folded.last if columns.rows is None else columns.rows[folded.last]
+        spots = columns.spots
+        return Columns(
+            Column(data=names, serde=key, made=True),
+            Column(data=folded.values, serde=value, made=True),
+            folded.times,
+            None,
+            Spots(spots.origin, spots.numbers, spots.arrays),
+            rows,
+        )
+
+    def entries(self) -> dict[bytes, Entry]:
+        """Return single rows, in the order of the last writes; those that were forwarded have no number."""
+        names, folded = self._in_order
+        numbers: Iterator[int] = iter(self._number, None) if self.flushed is None else repeat(0)
+        return dict(zip(names.to_pylist(), folded.entries(self._columns, numbers), strict=True))
+
+    def seal(self, *, stamped: bool, logged: bool) -> Sealed | None:
+        """Return the rows as the writes of an epoch; None if some of them have to be written one by one."""
+        if not are_stored_as_they_are(self._names):
+            return None
+        _, times, _ = self._folded
+        values = stamped_rows(times, self._folded.values) if stamped else self._folded.values
+        self.sealed = Sealed(SortedRows(self._names, values))
+        if logged:
+            names, folded = self._in_order
+            self.sealed.changelog = LogColumns(names, folded.values, folded.times)
+        return self.sealed
+
+
+def read_rows(found: list[bytes | None], *, stamped: bool) -> Before:
+    """Return base rows by column.
+
+    >>> values, times = read_rows([bytes(7) + b"5old", None], stamped=True)
+    >>> values.to_pylist(), times.tolist()
+    ([b'old', None], [53, -1])
+    """
+    rows = pa.array(found, pa.binary())
+    times = np.full(len(found), -1, dtype=np.int64)
+    if not stamped or rows.null_count == len(rows):
+        return Before(rows, times)
+    known = rows.drop_null() if rows.null_count else rows
+    stamps = pc.binary_slice(known, 0, 8)
+    times[rows.is_valid().to_numpy(zero_copy_only=False)] = np.frombuffer(stamps.buffers()[2], ">i8", len(known))
+    return Before(pc.binary_slice(rows, 8, _ALL), times)
+
+
+def before_of(rows: Iterable[tuple[bytes, int] | None]) -> Before:
+    """Return rows (value, timestamp) by column."""
+    pairs = [(None, -1) if row is None else row for row in rows]
+    values = pa.array([value for value, _ in pairs], pa.binary())
+    return Before(values, np.array([time for _, time in pairs], dtype=np.int64))
+
+
+#: longer than any value
+_ALL = (1 << 31) - 1
