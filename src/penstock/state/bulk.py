@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,11 @@ class SortedRows(Collection[tuple[bytes, bytes]]):
         return len(self.names)
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        for start in range(0, len(self.names), SLICE):
-            names, values = self.names.slice(start, SLICE), self.values.slice(start, SLICE)
-            yield from zip(names.to_pylist(), values.to_pylist(), strict=True)
+        return chain.from_iterable(map(self._slice, range(0, len(self.names), SLICE)))
+
+    def _slice(self, start: int) -> Iterator[tuple[bytes, bytes]]:
+        names, values = self.names.slice(start, SLICE), self.values.slice(start, SLICE)
+        return zip(names.to_pylist(), values.to_pylist(), strict=True)
 
     def __contains__(self, row: object) -> bool:
         return any(row == mine for mine in self)

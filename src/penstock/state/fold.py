@@ -98,15 +98,21 @@ class Folding(NamedTuple):
         """Fold the values of each group."""
         assert self.fold is not None
         one, many = self.fold
-        items, keys = columns.values.items, map(self.key.deserialize, groups.keys)
-        values = [items[place] for place in places.tolist()]
-        if len(values) == len(groups.keys):
-            return list(map(one, keys, values, old))
+        items, keys = columns.values.items, list(map(self.key.deserialize, groups.keys))
+        first = [items[place] for place in places[groups.starts].tolist()]
+        new = list(map(one, keys, first, old))
+        if len(places) == len(keys):
+            return new
         kept, settle = kept_between(self.value, columns), settler(self.value)
-        return [
-            many(key, values[begin:end], before, kept, settle) if end - begin > 1 else one(key, values[begin], before)
-            for key, begin, end, before in zip(keys, groups.starts.tolist(), groups.ends.tolist(), old, strict=True)
-        ]
+        several = np.flatnonzero(groups.ends - groups.starts > 1)
+        begins, ends = groups.starts[several] + 1, groups.ends[several]
+        order = places.tolist()
+        for group, begin, end in zip(several.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            made = new[group]
+            if made.__class__ not in kept:
+                made = settle(made)
+            new[group] = many(keys[group], [items[place] for place in order[begin:end]], made, kept, settle)
+        return new
 
     def _written(self, new: list[Any]) -> pa.Array:
         """Return new rows as bytes.
