@@ -15,6 +15,8 @@ from penstock.serde.columns import Irregular
 
 #: bytes of a key that are compared as one number
 _WORD = 8
+#: leaves so many bytes of a number
+_FIRST = np.array([(1 << 64) - (1 << (64 - 8 * count)) for count in range(_WORD + 1)], dtype=np.uint64)
 #: numbers below this are sorted by their digits, in a fifth of the time
 _SMALL = 1 << 16
 
@@ -89,11 +91,11 @@ def key_order(keys: pa.Array) -> Any:
 
 def _words(keys: pa.Array, start: int) -> Any:
     """Return the eight bytes of each key from a place on, as a number; what is not there is zero."""
-    parts = pc.binary_slice(keys, start, start + _WORD)
-    lengths = pc.binary_length(parts).to_numpy()
-    padded = np.zeros((len(parts), _WORD), dtype=np.uint8)
-    edges = np.frombuffer(parts.buffers()[1], dtype=np.int32)[parts.offset : parts.offset + len(parts) + 1]
-    data = parts.buffers()[2]
-    if data is not None:
-        padded[np.arange(_WORD) < lengths[:, None]] = np.frombuffer(data, dtype=np.uint8)[edges[0] : edges[-1]]
-    return padded.view(">u8").astype(np.uint64).ravel()
+    _, offsets, data = keys.cast(pa.binary()).buffers()
+    edges = np.frombuffer(offsets, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    held = np.frombuffer(data or b"", dtype=np.uint8)[: edges[-1]]
+    letters = np.concatenate([held, np.zeros(_WORD, dtype=np.uint8)])
+    at_each_byte = np.ndarray((len(held) + 1,), dtype=">u8", buffer=letters, strides=(1,))
+    begins = np.minimum(edges[:-1] + start, edges[1:])
+    there = np.minimum(edges[1:] - begins, _WORD)
+    return at_each_byte[begins].astype(np.uint64) & _FIRST[there]

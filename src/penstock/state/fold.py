@@ -8,8 +8,7 @@ of keys nearly every record is a row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import repeat
-from operator import is_
+from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -119,11 +118,17 @@ class Folding(NamedTuple):
 
         Each is written after all were made: not right for an object that several groups have and a function changes.
         """
-        if any(map(is_, new, repeat(None))):
-            raise Irregular
-        if not set(map(type, new)) <= _FIXED and len(set(map(id, new))) < len(new):
+        classes = set(map(type, new))
+        if NoneType in classes or (not classes <= _FIXED and _share(new)):
             raise Irregular
         return Column(new).arrow_of(self.value)
+
+
+def _share(items: list[Any]) -> bool:
+    """Whether two items are the same object."""
+    places = np.fromiter(map(id, items), dtype=np.uint64, count=len(items))
+    places.sort()
+    return bool((places[1:] == places[:-1]).any())
 
 
 def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> OnColumns:
