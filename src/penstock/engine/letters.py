@@ -20,7 +20,7 @@ from penstock.log.ranges import KafkaRanges
 #: bytes of values that a letter may hold
 MOST_BYTES = 1 << 23
 #: microseconds of work that one core may do for what several could
-MOST_WORK_US = 100_000
+MOST_WORK_US = 250_000
 #: records that tell what one of them costs: of fewer, the cost of the epoch itself is most
 TELLING = 500
 

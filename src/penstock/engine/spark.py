@@ -27,6 +27,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,7 @@ import pyarrow.compute as pc
 from penstock.clock import stopwatch_us
 from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
+from penstock.engine.courier import Courier
 from penstock.engine.letters import Letters
 from penstock.engine.offsets import Range
 from penstock.engine.staging import Staging
@@ -159,11 +161,13 @@ class SparkLanes:
         data = pickle.dumps((_import_paths(), cloudpickle.dumps(stage)))  # type: ignore[no-untyped-call]
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
-        self._thread: threading.Thread | None = None
+        self._threads: WeakSet[threading.Thread] = WeakSet()
         #: microseconds of the last epoch in the driver, while the lanes run, by phase
         self.spent: dict[str, int] = {}
         self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
         self._jobs = _Jobs(session.sparkContext, self._broadcast, stage.lanes)
+        #: who brings letters to a worker of this machine
+        self._courier = None if self._staging is None else Courier(self._attend)
 
     @property
     def parallelism(self) -> int:
@@ -176,14 +180,8 @@ class SparkLanes:
         since = stopwatch_us()
         letter = self.letters.write(orders, ranges)
         self.spent = {"read": stopwatch_us() - since}
-        if letter is None:
-            parts = self._shared_out(ranges)
-            tasks, functions = len(parts), self._functions(orders, parts)
-        else:
-            tasks, functions = 1, [self._given(entry.letter, orders, letter)]
         with _telling_why(), self._tidying():
-            self._join_group()
-            parcels = self._jobs.run(tasks, functions)
+            parcels = self._run(orders, ranges) if letter is None else self._bring(orders, letter)
             since = stopwatch_us()
             rows = unpacked(parcels)
             self.spent["collect"] = stopwatch_us() - since
@@ -195,6 +193,24 @@ class SparkLanes:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
+
+    def _run(self, orders: Orders, ranges: list[Range]) -> list[bytes]:
+        if self._courier is not None:
+            self._courier.dismiss()
+        self._join_group()
+        parts = self._shared_out(ranges)
+        return self._jobs.run(len(parts), self._functions(orders, parts))
+
+    def _bring(self, orders: Orders, letter: bytes) -> list[bytes]:
+        if self._courier is not None:
+            return self._courier.bring(encode_orders(orders), letter)
+        self._join_group()
+        return self._jobs.run(1, [self._given(entry.letter, orders, letter)])
+
+    def _attend(self, address: str) -> None:
+        """Run the job of a task that answers letters."""
+        self._join_group()
+        self._jobs.run(1, [partial(entry.attend, self._broadcast, self._identity, address)])
 
     def _shared_out(self, ranges: list[Range]) -> list[list[Range]]:
         first = self._stage.plan.steps[0]  # calls are bounded per lane
@@ -218,13 +234,15 @@ class SparkLanes:
 
     def _join_group(self) -> None:
         """Mark the jobs of this thread as ours, so that they can be cancelled and others are not."""
-        if self._thread is not threading.current_thread():
-            self._thread = threading.current_thread()
+        if threading.current_thread() not in self._threads:
+            self._threads.add(threading.current_thread())
             said = f"penstock {self._stage.application_id}"
             self._session.sparkContext.setJobGroup(self._identity, said, interruptOnCancel=True)
 
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
+        if self._courier is not None:
+            self._courier.close()
         self._broadcast.destroy(blocking=False)
         if self._staging is not None:
             self._staging.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Any
 
-from penstock.lane import exchange
+from penstock.lane import exchange, post
 from penstock.lane.intake import Range, read_rows, taken_in
 from penstock.lane.letter import run_letter
 from penstock.lane.orders import decode_orders
@@ -31,6 +31,14 @@ def letter(stage: Any, identity: str, orders: bytes, letter: bytes, _task: int, 
     """Run the epoch of a letter."""
     _take_all(rows)
     return list(packed(run_letter(worker_for(identity, lambda: stage.value), decode_orders(orders), letter)))
+
+
+def attend(stage: Any, identity: str, address: str, _task: int, rows: Iterable[Any]) -> list[bytes]:
+    """Run the epochs of letters, as long as they come."""
+    _take_all(rows)
+    worker = worker_for(identity, lambda: stage.value)
+    post.attend(address, lambda orders, letter: list(packed(run_letter(worker, decode_orders(orders), letter))))
+    return []
 
 
 def read(
