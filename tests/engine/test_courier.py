@@ -9,15 +9,15 @@ import threading
 import pytest
 
 from penstock.engine import courier as module
-from penstock.engine.courier import Courier
+from penstock.engine.courier import Couriers
 from penstock.errors import EngineError
 from penstock.lane import post
 
 
 class Office:
-    """Runs the tasks of a courier where they are called: in the thread of their jobs."""
+    """Runs tasks where they are sent for: in the threads of their jobs."""
 
-    def __init__(self, answer=lambda orders, letter: [orders, letter.upper()]):
+    def __init__(self, answer=lambda orders, parts: [orders, *(rows.upper() for _, rows in parts)]):
         self.answer = answer
         self.begun = 0
         self.ended = threading.Semaphore(0)
@@ -34,8 +34,8 @@ class Office:
 def bringing():
     couriers = []
 
-    def make(attend):
-        couriers.append(Courier(attend))
+    def make(attend, most=1):
+        couriers.append(Couriers(attend, most))
         return couriers[-1]
 
     yield make
@@ -46,29 +46,31 @@ def bringing():
 def test_one_task_answers_many_letters(bringing):
     office = Office()
     courier = bringing(office)
-    assert [courier.bring(b"%d" % n, b"letter") for n in range(3)] == [[b"%d" % n, b"LETTER"] for n in range(3)]
+    assert [courier.bring(b"%d" % n, [(None, b"letter")]) for n in range(3)] == [
+        [b"%d" % n, b"LETTER"] for n in range(3)
+    ]
     assert office.begun == 1
 
 
 def test_a_letter_may_be_large_or_empty(bringing):
-    courier = bringing(Office(lambda orders, letter: [letter, b"", orders]))
+    courier = bringing(Office(lambda orders, parts: [parts[0][1], b"", orders]))
     large = os.urandom(5_000_000)
-    assert courier.bring(b"", large) == [large, b"", b""]
-    assert courier.bring(b"", b"") == [b"", b"", b""]
+    assert courier.bring(b"", [(None, large)]) == [large, b"", b""]
+    assert courier.bring(b"", [(None, b"")]) == [b"", b"", b""]
 
 
 def test_what_a_task_raises_is_raised_where_its_answer_is_waited_for_and_the_next_letter_has_another_task(bringing):
-    def answer(orders, letter):
-        if letter == b"bad":
+    def answer(orders, parts):
+        if (None, b"bad") in parts:
             raise EngineError("the worker has died")
-        return [letter]
+        return [rows for _, rows in parts]
 
     office = Office(answer)
     courier = bringing(office)
-    assert courier.bring(b"", b"good") == [b"good"]
+    assert courier.bring(b"", [(None, b"good")]) == [b"good"]
     with pytest.raises(EngineError, match="has died"):
-        courier.bring(b"", b"bad")
-    assert courier.bring(b"", b"good") == [b"good"]
+        courier.bring(b"", [(None, b"bad")])
+    assert courier.bring(b"", [(None, b"good")]) == [b"good"]
     assert office.begun == 2
 
 
@@ -77,16 +79,16 @@ def test_a_job_that_fails_before_its_task_calls_is_raised(bringing):
         raise EngineError("there is no Spark")
 
     with pytest.raises(EngineError, match="no Spark"):
-        bringing(attend).bring(b"", b"letter")
+        bringing(attend).bring(b"", [(None, b"letter")])
 
 
 def test_a_task_that_has_gone_for_want_of_letters_is_followed_by_another(bringing, monkeypatch):
     monkeypatch.setattr(post, "WAIT_SECONDS", 0.01)
     office = Office()
     courier = bringing(office)
-    courier.bring(b"1", b"letter")
+    courier.bring(b"1", [(None, b"letter")])
     office.ended.acquire()
-    assert courier.bring(b"2", b"letter") == [b"2", b"LETTER"]
+    assert courier.bring(b"2", [(None, b"letter")]) == [b"2", b"LETTER"]
     assert office.begun == 2
 
 
@@ -95,7 +97,7 @@ def test_a_task_that_has_stayed_for_long_makes_room_for_the_next_one(bringing, m
     office = Office()
     courier = bringing(office)
     for number in range(3):
-        assert courier.bring(b"%d" % number, b"letter") == [b"%d" % number, b"LETTER"]
+        assert courier.bring(b"%d" % number, [(None, b"letter")]) == [b"%d" % number, b"LETTER"]
         office.ended.acquire()
     assert office.begun >= 3
 
@@ -103,10 +105,10 @@ def test_a_task_that_has_stayed_for_long_makes_room_for_the_next_one(bringing, m
 def test_a_task_that_is_dismissed_ends(bringing):
     office = Office()
     courier = bringing(office)
-    courier.bring(b"1", b"letter")
+    courier.bring(b"1", [(None, b"letter")])
     courier.dismiss()
     office.ended.acquire()
-    assert courier.bring(b"2", b"letter") == [b"2", b"LETTER"]
+    assert courier.bring(b"2", [(None, b"letter")]) == [b"2", b"LETTER"]
 
 
 def test_a_task_that_calls_when_it_is_needed_no_more_ends(bringing, monkeypatch):
@@ -119,11 +121,11 @@ def test_a_task_that_calls_when_it_is_needed_no_more_ends(bringing, monkeypatch)
         office(address)
 
     courier = bringing(attend)
-    courier.bring(b"1", b"letter")
+    courier.bring(b"1", [(None, b"letter")])
     courier.dismiss()
     may_call.set()
     office.ended.acquire()
-    assert courier.bring(b"2", b"letter") == [b"2", b"LETTER"]
+    assert courier.bring(b"2", [(None, b"letter")]) == [b"2", b"LETTER"]
 
 
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(bringing, monkeypatch):
@@ -132,15 +134,56 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(bringing
     def interrupted(line):
         raise KeyboardInterrupt
 
-    courier.bring(b"1", b"letter")
+    courier.bring(b"1", [(None, b"letter")])
     here = threading.current_thread()
     monkeypatch.setattr(
         post, "receive", lambda line: (interrupted if threading.current_thread() is here else receive)(line)
     )
     with pytest.raises(KeyboardInterrupt):
-        courier.bring(b"2", b"letter")
+        courier.bring(b"2", [(None, b"letter")])
     monkeypatch.setattr(post, "receive", receive)
-    assert courier.bring(b"3", b"letter") == [b"3", b"LETTER"]
+    assert courier.bring(b"3", [(None, b"letter")]) == [b"3", b"LETTER"]
+
+
+def test_each_task_that_is_there_takes_parts_of_a_letter(bringing):
+    both, taken = threading.Barrier(2), []
+
+    def answer(orders, parts):
+        both.wait()  # neither answers before the other has been asked
+        taken.append([lane for lane, _ in parts])
+        return [b"%d" % lane for lane, _ in parts]
+
+    courier = bringing(Office(answer), most=2)
+    while len(courier._who_is_here(2)) < 2:
+        pass
+    found = courier.bring(b"", [(lane, b"rows") for lane in range(3)])
+    assert sorted(found) == [b"0", b"1", b"2"]
+    assert sorted(taken) == [[0, 2], [1]]
+
+
+def test_a_task_that_has_no_place_yet_is_not_waited_for(bringing):
+    place, office = threading.Semaphore(1), Office(lambda orders, parts: [b"%d" % lane for lane, _ in parts])
+
+    def attend(address):
+        with place:
+            office(address)
+
+    courier = bringing(attend, most=2)
+    assert courier.bring(b"", [(0, b"rows"), (1, b"rows")]) == [b"0", b"1"]
+    assert office.begun == 1
+
+
+def test_parts_of_a_task_that_has_gone_are_taken_by_others(bringing, monkeypatch):
+    office = Office(lambda orders, parts: [b"%d" % lane for lane, _ in parts])
+    courier = bringing(office, most=2)
+    while len(courier._who_is_here(2)) < 2:
+        pass
+    monkeypatch.setattr(post, "WAIT_SECONDS", 0.01)
+    courier.bring(b"", [(0, b""), (1, b"")])
+    office.ended.acquire()
+    office.ended.acquire()
+    monkeypatch.setattr(post, "WAIT_SECONDS", 1.0)
+    assert sorted(courier.bring(b"", [(0, b""), (1, b""), (2, b"")])) == [b"0", b"1", b"2"]
 
 
 def test_a_message_that_breaks_off_is_none():

@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock import Processor, Serdes, Stores, StreamsBuilder
+from penstock import Processor, Serdes, Stores, StreamsBuilder, TimeWindows
 from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, TELLING, Letters
 from penstock.engine.offsets import Range
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, raw_headers
 from penstock.lane.intake import raw_batch
+from penstock.lane.letter import parts_of
 from penstock.lane.orders import Orders, Report, Stage
 from penstock.log.rows import RangeRows
 from penstock.plan.plan import make_plan
@@ -65,8 +66,13 @@ def rest(count):
 ORDERS = Orders(1, "1.x", "life", (), {}, [], ("a", "b"), {}, [], {}, {}, [])
 
 
+def shards_in(part):
+    _, rows = part
+    return pa.ipc.open_stream(rows).read_all()["shard"].to_pylist() if rows else []
+
+
 def count_of(letter):
-    return pa.ipc.open_stream(letter).read_all().num_rows
+    return sum(len(shards_in(part)) for part in letter)
 
 
 def report(records, work, size=0):
@@ -80,7 +86,25 @@ def test_an_epoch_of_few_records_is_a_letter_and_one_of_many_is_not(stage):
 
 
 def test_an_epoch_without_input_is_an_empty_letter(stage):
-    assert Letters(stage, Shelf(), 100).write(ORDERS, []) == b""
+    assert Letters(stage, Shelf(), 100).write(ORDERS, []) == [(0, b""), (1, b"")]
+
+
+def test_a_letter_has_a_part_for_each_lane_with_the_rows_of_its_shards(stage):
+    rows = [RangeRows("a", 0, list(range(50)), [b"k%d" % n for n in range(50)], [b"v"] * 50, *rest(50))]
+    parts = parts_of(stage, [raw_batch(found, ("a", "b"), stage) for found in rows])
+    assert [lane for lane, _ in parts] == [0, 1]
+    shards = [shards_in(part) for part in parts]
+    assert [{shard % 2 for shard in mine} for mine in shards] == [{0}, {1}]
+    assert sum(map(len, shards)) == 50
+
+
+def test_a_letter_is_one_part_where_lanes_need_something_of_each_other():
+    timed, rekeyed, stateless = StreamsBuilder(), StreamsBuilder(), StreamsBuilder()
+    timed.stream("a").group_by_key().windowed_by(TimeWindows(10)).count(store="counts")
+    rekeyed.stream("a").group_by(lambda key, value: value).count(store="counts")
+    stateless.stream("a").to("out")
+    for builder in (timed, rekeyed, stateless):
+        assert parts_of(stage_of(builder), []) == [(None, b"")]
 
 
 def test_there_are_no_letters_if_their_limit_is_zero(stage):

@@ -1,22 +1,30 @@
-"""The courier: a task that stays for the next letter, so that a letter does not wait for a job to begin and to end.
+"""Couriers: tasks that stay for the next letter, so that a letter does not wait for a job to begin and to end.
 
 To begin and end a job takes Spark longer, while records flow, than their work takes the lanes. So the task of a letter calls the driver
 (``lane.post``), and one job brings many letters. It holds a place that other jobs may want: it goes when no letter has come for a second,
 when an epoch needs all lanes, and after ``STAY_US``; then the next one takes its place while the driver commits.
+
+A letter may have a part for each lane. Each of the tasks that are there takes some; one that waits for a place is not waited for.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
+from typing import TypeAlias
 
 from penstock.clock import stopwatch_us
 from penstock.lane import post
+from penstock.lane.post import Part
+
+#: runs the job of a task that calls an address, to its end
+Attend: TypeAlias = Callable[[str], None]
 
 #: microseconds for which a task brings letters
 STAY_US = 5_000_000
@@ -24,115 +32,166 @@ STAY_US = 5_000_000
 LOOK_SECONDS = 0.1
 
 
-class Courier:
-    """Has letters answered by a task. ``attend`` runs the job of one, which calls the address that it is given, to its end."""
+class Couriers:
+    """Has letters answered by tasks, at most so many at a time. ``attend`` is called in threads."""
 
-    def __init__(self, attend: Callable[[str], None]) -> None:
-        self._attend = attend
+    def __init__(self, attend: Attend, most: int) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)
-        self._task: _Task | None = None
-        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
-        self._count = 0
-        threading.Thread(target=self._run_jobs, name="penstock-courier", daemon=True).start()
+        self._couriers = [_Courier(attend, os.path.join(self._folder.name, str(number))) for number in range(most)]
 
-    def bring(self, *letter: bytes) -> list[bytes]:
-        """Return the answer to a letter; raise what the job of the task raises."""
+    def bring(self, orders: bytes, parts: Sequence[Part]) -> list[bytes]:
+        """Return the answers to all parts of a letter; raise what the job of a task raises."""
+        answers: list[bytes] = []
+        waiting = list(parts)
         try:
-            answer = None
-            while answer is None:
-                task = self._task or self._call()
-                answer = task.ask(letter)
-                if answer is None:  # it was on its way out when the letter came: the next one takes it
-                    self._task = None
-                    task.see_off()
+            while waiting:
+                here = self._who_is_here(len(waiting))
+                shares = {courier: waiting[number :: len(here)] for number, courier in enumerate(here)}
+                for courier, share in shares.items():
+                    courier.ask(orders, share)
+                waiting = []
+                for courier, share in shares.items():
+                    answer = courier.answer()
+                    if answer is None:  # it was on its way out when the letter came: others take it
+                        waiting += share
+                    else:
+                        answers += answer
         except BaseException:
-            self.dismiss()  # nobody waits for its answer any more
+            self.dismiss()  # nobody waits for their answers any more
             raise
-        if task.is_due():
-            self.dismiss()
-            self._call()
-        return answer
+        for courier in self._couriers:
+            courier.renew()
+        return answers
 
     def dismiss(self) -> None:
-        """Let the task go, if there is one: its place is needed."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.hang_up()
+        """Let the tasks go, if there are any: their places are needed."""
+        for courier in self._couriers:
+            courier.dismiss()
 
     def close(self) -> None:
-        """Let the task go; there will be no more letters."""
-        self.dismiss()
-        self._tasks.put(None)
+        """Let the tasks go; there will be no more letters."""
+        for courier in self._couriers:
+            courier.close()
         self._folder.cleanup()
 
-    def _call(self) -> _Task:
-        """Have the job of a task run, when that of the one before has ended."""
-        self._count += 1
-        self._task = _Task(os.path.join(self._folder.name, str(self._count)))
-        self._tasks.put(self._task)
-        return self._task
+    def _who_is_here(self, most: int) -> list[_Courier]:
+        """Return those whose task has called; wait for one if there is none."""
+        wanted = self._couriers[:most]
+        while not (here := [courier for courier in wanted if courier.is_here()]):
+            select.select([courier.door() for courier in wanted], [], [], LOOK_SECONDS)
+        return here
+
+
+class _Courier:
+    """One task after the other; there is at most one. Invariant: a task goes by itself before a letter only, never with one."""
+
+    def __init__(self, attend: Attend, address: str) -> None:
+        self._attend = attend
+        self._address = address
+        self._number = 0
+        self._call: _Call | None = None
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        threading.Thread(target=self._run_jobs, name="penstock-courier", daemon=True).start()
+
+    def door(self) -> socket.socket:
+        """Return where the task calls, or has called; one is sent for if there is none."""
+        if self._call is None:
+            self._number += 1
+            self._call = _Call(f"{self._address}.{self._number}")
+            self._calls.put(self._call)
+        return self._call.door
+
+    def is_here(self) -> bool:
+        """Whether a task has called; one is sent for if there is none. Raise why its job has failed if it never will."""
+        self.door()
+        assert self._call is not None
+        if self._call.has_called():
+            return True
+        if self._call.job.done():
+            self._see_off()
+        return False
+
+    def ask(self, orders: bytes, parts: Sequence[Part]) -> None:
+        """Send parts of a letter to the task."""
+        assert self._call is not None
+        assert self._call.line is not None
+        post.ask(self._call.line, orders, parts)
+
+    def answer(self) -> list[bytes] | None:
+        """Return the answer of the task; None if it has gone without one."""
+        assert self._call is not None
+        assert self._call.line is not None
+        answer = post.receive(self._call.line)
+        if answer is None:
+            self._see_off()
+        return answer
+
+    def renew(self) -> None:
+        """Send for another task if this one has stayed for long."""
+        if self._call is not None and self._call.line is not None and stopwatch_us() - self._call.since > STAY_US:
+            self.dismiss()
+            self.door()
+
+    def dismiss(self) -> None:
+        """Let the task go, whether it has called yet or not."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.hang_up()
+
+    def close(self) -> None:
+        """Let the task go; there will be no other one."""
+        self.dismiss()
+        self._calls.put(None)
+
+    def _see_off(self) -> None:
+        """Wait for the end of a job whose task has gone; raise why, if it has failed."""
+        call, self._call = self._call, None
+        assert call is not None
+        call.hang_up()
+        call.job.result()
 
     def _run_jobs(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            if task.is_gone:
+        """Run the job of each task when that of the one before has ended."""
+        while (call := self._calls.get()) is not None:
+            if call.is_over:
                 continue
             try:
-                self._attend(task.address)
+                self._attend(call.address)
             except BaseException as error:
-                task.job.set_exception(error)
+                call.job.set_exception(error)
             else:
-                task.job.set_result(None)
+                call.job.set_result(None)
 
 
-class _Task:
-    """The driver's end of the line to one task. Invariant: a task goes by itself before a letter only, never with one."""
+class _Call:
+    """The driver's end of the line to one task, and its job."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.job: Future[None] = Future()
-        self.is_gone = False
-        self._door = socket.socket(socket.AF_UNIX)
-        self._door.bind(address)
-        self._door.listen()
-        self._door.settimeout(LOOK_SECONDS)
-        self._line: socket.socket | None = None
-        self._since = 0
+        self.is_over = False
+        self.door = socket.socket(socket.AF_UNIX)
+        self.door.bind(address)
+        self.door.listen()
+        self.door.setblocking(False)
+        self.line: socket.socket | None = None
+        self.since = 0
 
-    def ask(self, letter: tuple[bytes, ...]) -> list[bytes] | None:
-        """Return the answer to a letter; None if the task has gone without one."""
-        if self._line is None and not self._has_called():
-            return None
-        assert self._line is not None
-        try:
-            post.send(self._line, letter)
-        except ConnectionError:
-            return None
-        return post.receive(self._line)
-
-    def is_due(self) -> bool:
-        """Whether it is time for another task."""
-        return stopwatch_us() - self._since > STAY_US
+    def has_called(self) -> bool:
+        """Tell whether the task is on the line; nobody waits for it here."""
+        if self.line is None:
+            try:
+                self.line, _ = self.door.accept()
+            except BlockingIOError:
+                return False
+            self.line.setblocking(True)
+            self.since = stopwatch_us()
+        return True
 
     def hang_up(self) -> None:
-        """Let the task go, whether it has called yet or not."""
-        self.is_gone = True
-        self._door.close()
-        if self._line is not None:
-            self._line.close()
+        """End the call, or see to it that there will be none."""
+        self.is_over = True
+        self.door.close()
+        if self.line is not None:
+            self.line.close()
         os.unlink(self.address)
-
-    def see_off(self) -> None:
-        """Wait for the end of the job; raise why it has failed, if it has."""
-        self.hang_up()
-        self.job.result()
-
-    def _has_called(self) -> bool:
-        """Wait for the task to call; tell whether it did before its job has ended."""
-        while True:
-            try:
-                self._line, _ = self._door.accept()
-                self._since = stopwatch_us()
-                return True
-            except TimeoutError:
-                if self.job.done():
-                    return False

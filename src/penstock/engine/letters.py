@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import pyarrow as pa
-
 from penstock.engine.measure import cost_of
 from penstock.engine.offsets import Range
-from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.intake import raw_batch
+from penstock.lane.letter import parts_of
 from penstock.lane.orders import Orders, Report, Stage
+from penstock.lane.post import Part
 from penstock.log.ranges import KafkaRanges
 
 #: bytes of values that a letter may hold
@@ -37,17 +36,19 @@ class Letters:
         self._cost = 0.0
         self._size = 0.0
 
-    def write(self, orders: Orders, ranges: Sequence[Range]) -> bytes | None:
-        """Return the letter of an epoch, empty if nothing is read; None if it is too much for one."""
+    def write(self, orders: Orders, ranges: Sequence[Range]) -> list[Part] | None:
+        """Return the letter of an epoch, without rows if nothing is read; None if it is too much for one."""
         if not self.most_records:
             return None
         if not ranges:
-            return b""
+            return parts_of(self._stage, [])
         count = sum(end - start for _, _, start, end in ranges)
         if count > self.most_records or count * self._cost > MOST_WORK_US or count * self._size > MOST_BYTES:
             return None
         found = self._reader.read(ranges, MOST_BYTES)
-        return None if found is None else _packed([raw_batch(rows, orders.topics, self._stage) for rows in found])
+        if found is None:
+            return None
+        return parts_of(self._stage, [raw_batch(rows, orders.topics, self._stage) for rows in found])
 
     def learn(self, reports: Iterable[Report]) -> None:
         """Be told of an epoch: what its records have cost."""
@@ -56,11 +57,3 @@ class Letters:
             self._size = size / records
             if records >= TELLING or work > MOST_WORK_US or work / records < self._cost:
                 self._cost = work / records
-
-
-def _packed(batches: list[pa.RecordBatch]) -> bytes:
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, RAW_SCHEMA) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]

@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from penstock.clock import stopwatch_us
 from penstock.dev.java import java_home
 from penstock.engine.chatter import Chatter
-from penstock.engine.courier import Courier
+from penstock.engine.courier import Couriers
 from penstock.engine.letters import Letters
 from penstock.engine.offsets import Range
 from penstock.engine.staging import Staging
@@ -44,6 +44,7 @@ from penstock.lane import entry
 from penstock.lane.envelope import NOTE
 from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
 from penstock.lane.parcel import unpacked
+from penstock.lane.post import Part
 from penstock.log.kafka import KafkaLog
 
 #: how long a letter's records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
@@ -166,8 +167,10 @@ class SparkLanes:
         self.spent: dict[str, int] = {}
         self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
         self._jobs = _Jobs(session.sparkContext, self._broadcast, stage.lanes)
-        #: who brings letters to a worker of this machine
-        self._courier = None if self._staging is None else Courier(self._attend)
+        #: who brings letters to workers of this machine
+        self._couriers: Couriers | None = None
+        if self._staging is not None:
+            self._couriers = Couriers(self._attend, min(self._cores, stage.lanes))
 
     @property
     def parallelism(self) -> int:
@@ -195,15 +198,15 @@ class SparkLanes:
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
 
     def _run(self, orders: Orders, ranges: list[Range]) -> list[bytes]:
-        if self._courier is not None:
-            self._courier.dismiss()
+        if self._couriers is not None:
+            self._couriers.dismiss()
         self._join_group()
         parts = self._shared_out(ranges)
         return self._jobs.run(len(parts), self._functions(orders, parts))
 
-    def _bring(self, orders: Orders, letter: bytes) -> list[bytes]:
-        if self._courier is not None:
-            return self._courier.bring(encode_orders(orders), letter)
+    def _bring(self, orders: Orders, letter: list[Part]) -> list[bytes]:
+        if self._couriers is not None:
+            return self._couriers.bring(encode_orders(orders), letter)
         self._join_group()
         return self._jobs.run(1, [self._given(entry.letter, orders, letter)])
 
@@ -241,8 +244,8 @@ class SparkLanes:
 
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
-        if self._courier is not None:
-            self._courier.close()
+        if self._couriers is not None:
+            self._couriers.close()
         self._broadcast.destroy(blocking=False)
         if self._staging is not None:
             self._staging.close()

@@ -11,9 +11,10 @@ from typing import Any
 
 from penstock.lane import exchange, post
 from penstock.lane.intake import Range, read_rows, taken_in
-from penstock.lane.letter import run_letter
+from penstock.lane.letter import answer_letter
 from penstock.lane.orders import decode_orders
 from penstock.lane.parcel import packed
+from penstock.lane.post import Part
 from penstock.lane.run import restore_lane, run_step
 from penstock.lane.worker import worker_for
 
@@ -27,17 +28,19 @@ def restore(stage: Any, identity: str, orders: bytes, lane: int, rows: Iterable[
     return list(packed(restore_lane(worker_for(identity, lambda: stage.value), decode_orders(orders), lane)))
 
 
-def letter(stage: Any, identity: str, orders: bytes, letter: bytes, _task: int, rows: Iterable[Any]) -> list[bytes]:
+def letter(
+    stage: Any, identity: str, orders: bytes, parts: Sequence[Part], _task: int, rows: Iterable[Any]
+) -> list[bytes]:
     """Run the epoch of a letter."""
     _take_all(rows)
-    return list(packed(run_letter(worker_for(identity, lambda: stage.value), decode_orders(orders), letter)))
+    return answer_letter(worker_for(identity, lambda: stage.value), decode_orders(orders), parts)
 
 
 def attend(stage: Any, identity: str, address: str, _task: int, rows: Iterable[Any]) -> list[bytes]:
     """Run the epochs of letters, as long as they come."""
     _take_all(rows)
     worker = worker_for(identity, lambda: stage.value)
-    post.attend(address, lambda orders, letter: list(packed(run_letter(worker, decode_orders(orders), letter))))
+    post.attend(address, lambda orders, parts: answer_letter(worker, decode_orders(orders), parts))
     return []
 
 

@@ -7,17 +7,42 @@ worker. Each lane runs as it does in a task of its own: the same rows in, the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.lane.envelope import FAILURE, SINK
-from penstock.lane.inbox import numbers
-from penstock.lane.orders import Orders
+from penstock.lane.envelope import FAILURE, SCHEMA, SINK
+from penstock.lane.inbox import RAW_SCHEMA, numbers
+from penstock.lane.orders import Orders, Stage
+from penstock.lane.parcel import packed
+from penstock.lane.post import Part
 from penstock.lane.run import run_step, tell_times
 from penstock.lane.worker import Worker
 
 Batches = list[pa.RecordBatch]
+
+
+def parts_of(stage: Stage, rows: list[pa.RecordBatch]) -> list[Part]:
+    """Return a letter: a part for each lane, if these need nothing of each other, else one for all of them."""
+    (first, *later) = stage.plan.steps
+    if later or not first.exchange or _needs_times(stage):
+        return [(None, _packed(rows))]
+    return [(lane, _packed(mine)) for lane, mine in enumerate(split(rows, "shard", stage.lanes))]
+
+
+def answer_letter(worker: Worker, orders: Orders, parts: Iterable[Part]) -> list[bytes]:
+    """Run the epoch of a letter, or its part of some lanes; return what leaves it, in parcels.
+
+    It is one batch: a batch costs the driver as much as many rows.
+    """
+    found: Batches = []
+    for lane, letter in parts:
+        if lane is None:
+            found += run_letter(worker, orders, letter)
+        else:
+            rows = pa.ipc.open_stream(letter) if letter else ()
+            found += run_step(worker, orders, worker.stage.plan.steps[0].level, lane, rows)
+    return list(packed(pa.Table.from_batches(found, SCHEMA).combine_chunks().to_batches()))
 
 
 def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.RecordBatch]:
@@ -47,10 +72,23 @@ def _raw_rows(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.Reco
     if not letter:
         return iter(())
     batches = pa.ipc.open_stream(letter)
-    first = worker.stage.plan.steps[0]
-    if first.timed and first.exchange and worker.stage.shards > 1:
-        return tell_times(worker, orders, batches)
-    return iter(batches)
+    return tell_times(worker, orders, batches) if _needs_times(worker.stage) else iter(batches)
+
+
+def _needs_times(stage: Stage) -> bool:
+    """Whether the first step is told, of each record, how far its partition was: so of all lanes' records."""
+    first = stage.plan.steps[0]
+    return first.timed and first.exchange and stage.shards > 1
+
+
+def _packed(batches: Batches) -> bytes:
+    if not batches:
+        return b""
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, RAW_SCHEMA) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def split(batches: Batches, column: str, lanes: int) -> list[Batches]:

@@ -1,25 +1,41 @@
 """Letters by a line: a task that waits for the next letter, at one end, and the driver that it has called, at the other.
 
-A message is a number of parts, each as many bytes as was said before. There is one question, (orders, letter), and one answer,
-parcels, at a time; the driver hangs up when it needs the task no more.
+A message is a number of cells, each as many bytes as was said before::
+
+    question   the orders, then of each part of the letter its lane, in digits, and its rows
+    answer     parcels
+
+There is one of them at a time; the driver hangs up when it needs the task no more.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import socket
 from collections.abc import Callable, Sequence
 from struct import Struct
+from typing import TypeAlias
 
 #: how long a task waits for the next letter: it holds a place that another task could have
 WAIT_SECONDS = 1.0
 
 _number = Struct("!q")
 
-Parts = Sequence[bytes]
+#: a lane and its rows; no lane: all steps of all lanes
+Part: TypeAlias = tuple[int | None, bytes]
 
 
-def send(line: socket.socket, parts: Parts) -> None:
+def ask(line: socket.socket, orders: bytes, parts: Sequence[Part]) -> None:
+    """Send a question. Whether somebody is there to take it, the answer tells."""
+    cells = [orders]
+    for lane, rows in parts:
+        cells += (b"" if lane is None else b"%d" % lane, rows)
+    with contextlib.suppress(ConnectionError):
+        send(line, cells)
+
+
+def send(line: socket.socket, cells: Sequence[bytes]) -> None:
     """Send a message.
 
     >>> here, there = socket.socketpair()
@@ -30,13 +46,13 @@ def send(line: socket.socket, parts: Parts) -> None:
     >>> receive(there) is None
     True
     """
-    line.sendall(_number.pack(len(parts)) + b"".join(_number.pack(len(part)) for part in parts))
-    for part in parts:
-        line.sendall(part)
+    line.sendall(_number.pack(len(cells)) + b"".join(_number.pack(len(cell)) for cell in cells))
+    for cell in cells:
+        line.sendall(cell)
 
 
 def receive(line: socket.socket) -> list[bytes] | None:
-    """Return the parts of the next message; None if the other end has hung up, be it in the middle of one."""
+    """Return the cells of the next message; None if the other end has hung up, be it in the middle of one."""
     try:
         (count,) = _number.unpack(_exactly(line, _number.size))
         sizes = _exactly(line, count * _number.size)
@@ -45,7 +61,7 @@ def receive(line: socket.socket) -> list[bytes] | None:
         return None
 
 
-def attend(address: str, answer: Callable[[bytes, bytes], Parts]) -> None:
+def attend(address: str, answer: Callable[[bytes, list[Part]], Sequence[bytes]]) -> None:
     """Call the driver, and answer its letters until it hangs up, or has none for a while."""
     with socket.socket(socket.AF_UNIX) as line:
         try:
@@ -53,11 +69,12 @@ def attend(address: str, answer: Callable[[bytes, bytes], Parts]) -> None:
         except (FileNotFoundError, ConnectionRefusedError):  # it needs none any more
             return
         while _comes(line):
-            letter = receive(line)
-            if letter is None:
+            question = receive(line)
+            if question is None:
                 return
-            orders, rows = letter
-            send(line, answer(orders, rows))
+            orders, *cells = question
+            lanes = [int(lane) if lane else None for lane in cells[::2]]
+            send(line, answer(orders, list(zip(lanes, cells[1::2], strict=True))))
             gc.collect()  # as after a task: nobody waits for it now
 
 
