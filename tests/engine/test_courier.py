@@ -21,11 +21,12 @@ class Office:
         self.answer = answer
         self.begun = 0
         self.ended = threading.Semaphore(0)
+        self.noticed = []
 
     def __call__(self, address):
         self.begun += 1
         try:
-            post.attend(address, self.answer)
+            post.attend(address, self.answer, self.noticed.append)
         finally:
             self.ended.release()
 
@@ -50,6 +51,16 @@ def test_one_task_answers_many_letters(bringing):
         [b"%d" % n, b"LETTER"] for n in range(3)
     ]
     assert office.begun == 1
+
+
+def test_a_notice_comes_before_the_next_letter_and_needs_no_answer(bringing):
+    office = Office()
+    courier = bringing(office)
+    courier.notify(b"nobody is there")
+    courier.bring(b"1", [(None, b"letter")])
+    courier.notify(b"barrier")
+    courier.bring(b"2", [(None, b"letter")])
+    assert office.noticed == [b"barrier"]
 
 
 def test_a_letter_may_be_large_or_empty(bringing):

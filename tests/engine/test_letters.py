@@ -131,6 +131,16 @@ def test_records_that_cost_much_are_left_to_several_cores(stage):
     assert letters.write(ORDERS, [Range("a", 0, 0, most + 1)]) is None
 
 
+def test_an_epoch_that_something_else_has_held_up_tells_little_of_its_records(stage):
+    letters = Letters(stage, Shelf(), MOST_WORK_US)
+    letters.learn([report(TELLING, work=TELLING * 10)])
+    letters.learn([report(TELLING, work=TELLING * 1000)])
+    assert letters.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 20)]) is not None
+    for _ in range(10):
+        letters.learn([report(TELLING, work=TELLING * 1000)])
+    assert letters.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 1000 + 1)]) is None
+
+
 def test_what_a_first_epoch_costs_is_not_taken_for_the_cost_of_its_record(stage):
     letters = Letters(stage, Shelf(), 10_000)
     letters.learn([report(1, work=MOST_WORK_US - 1)])

@@ -38,6 +38,10 @@ class RunsLanes(Protocol):
         """Return the envelope rows that left the lanes."""
         ...
 
+    def follow(self, orders: Orders) -> None:
+        """Be told of a barrier; nobody waits for what is done then."""
+        ...
+
     def cancel(self) -> None:
         """Let a run in another thread fail now."""
         ...

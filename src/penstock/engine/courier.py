@@ -63,6 +63,11 @@ class Couriers:
             courier.renew()
         return answers
 
+    def notify(self, orders: bytes) -> None:
+        """Tell the tasks that are there of a barrier."""
+        for courier in self._couriers:
+            courier.notify(orders)
+
     def dismiss(self) -> None:
         """Let the tasks go, if there are any: their places are needed."""
         for courier in self._couriers:
@@ -116,6 +121,11 @@ class _Courier:
         assert self._call is not None
         assert self._call.line is not None
         post.ask(self._call.line, orders, parts)
+
+    def notify(self, orders: bytes) -> None:
+        """Send orders that need no answer."""
+        if self._call is not None and self._call.line is not None:
+            post.ask(self._call.line, orders, ())
 
     def answer(self) -> list[bytes] | None:
         """Return the answer of the task; None if it has gone without one."""

@@ -56,4 +56,5 @@ class Letters:
         if records:
             self._size = size / records
             if records >= TELLING or work > MOST_WORK_US or work / records < self._cost:
-                self._cost = work / records
+                # of a machine that was busy with something else for a moment no more than that is believed
+                self._cost = min(work / records, 2 * self._cost or work)

@@ -192,6 +192,11 @@ class SparkLanes:
         self.letters.learn(reports)
         return rows
 
+    def follow(self, orders: Orders) -> None:
+        """Let tasks that wait for letters bring their shards to a barrier meanwhile."""
+        if self._couriers is not None:
+            self._couriers.notify(encode_orders(orders))
+
     def restore(self, orders: Orders) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():

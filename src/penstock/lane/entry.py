@@ -40,7 +40,11 @@ def attend(stage: Any, identity: str, address: str, _task: int, rows: Iterable[A
     """Run the epochs of letters, as long as they come."""
     _take_all(rows)
     worker = worker_for(identity, lambda: stage.value)
-    post.attend(address, lambda orders, parts: answer_letter(worker, decode_orders(orders), parts))
+    post.attend(
+        address,
+        lambda orders, parts: answer_letter(worker, decode_orders(orders), parts),
+        lambda orders: worker.follow(decode_orders(orders)),
+    )
     return []
 
 

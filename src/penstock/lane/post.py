@@ -4,8 +4,9 @@ A message is a number of cells, each as many bytes as was said before::
 
     question   the orders, then of each part of the letter its lane, in digits, and its rows
     answer     parcels
+    notice     orders alone: there is a barrier. No answer is waited for
 
-There is one of them at a time; the driver hangs up when it needs the task no more.
+There is one question at a time; the driver hangs up when it needs the task no more.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def receive(line: socket.socket) -> list[bytes] | None:
         return None
 
 
-def attend(address: str, answer: Callable[[bytes, list[Part]], Sequence[bytes]]) -> None:
+def attend(
+    address: str, answer: Callable[[bytes, list[Part]], Sequence[bytes]], notice: Callable[[bytes], None]
+) -> None:
     """Call the driver, and answer its letters until it hangs up, or has none for a while."""
     with socket.socket(socket.AF_UNIX) as line:
         try:
@@ -73,6 +76,9 @@ def attend(address: str, answer: Callable[[bytes, list[Part]], Sequence[bytes]])
             if question is None:
                 return
             orders, *cells = question
+            if not cells:
+                notice(orders)
+                continue
             lanes = [int(lane) if lane else None for lane in cells[::2]]
             send(line, answer(orders, list(zip(lanes, cells[1::2], strict=True))))
             gc.collect()  # as after a task: nobody waits for it now

@@ -357,6 +357,7 @@ class StepRun:
         data = pending.pack(sealed)
         name = pending.file_name(self._orders.token, self._level, self._worker.unique())
         self._worker.shards.keep_pending(shard, name, data)
+        self._worker.written.add(shard)
         self._report.pending[shard] = name
         later = {store: sealed[store] for store in self._step.read_later if store in sealed}
         if later:

@@ -43,6 +43,8 @@ class Worker:
         self._globals = GlobalEnvironment(stage, self.shards, SystemClock())
         #: the calls of ``map_values_async`` that run in this process
         self.calls = CallPool()
+        #: shards with pending writes of this process
+        self.written: set[int] = set()
         self._numbers = count()
         self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
@@ -77,6 +79,13 @@ class Worker:
     def take_dropped(self) -> list[tuple[str, str, int]]:
         """Return what the global tables have dropped since the last call: (node, reason, count)."""
         return self._globals.take_dropped()
+
+    def follow(self, orders: Orders) -> None:
+        """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""
+        for shard in sorted(self.written):
+            self.shards.open(shard, orders).release()
+            self.shards.clear_pending(shard, "")
+        self.written.clear()
 
     def partitions(self, topic: str, known: Mapping[str, int]) -> int:
         """Return the number of partitions of a topic that is written to; one whose name a record gave is asked for once."""
