@@ -25,6 +25,7 @@ Batches = list[pa.RecordBatch]
 def parts_of(stage: Stage, rows: list[pa.RecordBatch]) -> list[Part]:
     """Return a letter: a part for each lane, if these need nothing of each other, else one for all of them."""
     (first, *later) = stage.plan.steps
+    rows = [pa.concat_batches(rows)] if rows else []
     if later or not first.exchange or _needs_times(stage):
         return [(None, _packed(rows))]
     return [(lane, _packed(mine)) for lane, mine in enumerate(split(rows, "shard", stage.lanes))]
