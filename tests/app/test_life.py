@@ -48,6 +48,17 @@ class Steps:
             assert self._told.wait_for(lambda: (step, epoch) in self.seen, 60), self.seen
 
 
+def test_a_job_of_the_users_has_its_turn_though_tasks_wait_for_letters(start, cluster, builder, topics, spark_session):
+    driven = start(builder)
+    cluster.send(topics[0], *((f"k{n}", "1", START) for n in range(20)))
+    driven.drain()
+    tasks = 2 * spark_session.sparkContext.defaultParallelism
+    assert spark_session.sparkContext.parallelize(range(tasks), tasks).count() == tasks
+    cluster.send(topics[0], ("k1", "1", START))
+    driven.drain()
+    assert dict(driven.view("counts").all())["k1"] == 2
+
+
 def test_states_and_hooks_come_in_order_and_the_state_is_closed_at_a_barrier(start, cluster, builder, topics):
     app = start.app(builder)
     told = []

@@ -120,8 +120,7 @@ def produce_changelog(work: Work) -> None:
     for store, batch in _by_name(rows):
         work.producer.produce_columns(_columns(changelog_name(work.application_id, store), batch))
     ends = {store: list(by_shard) for store, by_shard in work.ends.items()}
-    written = rows.group_by(["name", "partition"]).aggregate([([], "count_all")]).to_pylist()
-    for store, shard, count in ((row["name"], row["partition"], row["count_all"]) for row in written):
+    for (store, shard), count in _counts(rows).items():
         # The marker counts: an aborted transaction may have left one, not written yet, where it had no row. Not to have seen it
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + work.marker
@@ -181,6 +180,18 @@ def _of_kind(work: Work, kind: int) -> pa.Table:
     if len(routes) > 1 and not (routes[1:] >= routes[:-1]).all():
         rows = rows.take(pa.array(np.argsort(routes, kind="stable")))
     return rows
+
+
+def _counts(rows: pa.Table) -> Counter[tuple[str, int]]:
+    """Return how many rows there are of each name and partition. To group a few rows takes Arrow a millisecond."""
+    found: Counter[tuple[str, int]] = Counter()
+    for batch in rows.to_batches():
+        names, partitions = batch["name"].dictionary_encode(), batch["partition"].to_numpy()
+        width = int(partitions.max(initial=0)) + 1
+        counts = np.bincount(names.indices.to_numpy() * width + partitions)
+        for at in np.flatnonzero(counts).tolist():
+            found[names.dictionary[at // width].as_py(), at % width] += int(counts[at])
+    return found
 
 
 def _by_name(rows: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -23,6 +23,7 @@ from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
 from penstock.lane.orders import Stage, offsets
+from penstock.lane.shards import Ahead
 from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
@@ -149,10 +150,14 @@ class Engine:
         assert self.loop is not None
         if self._worker is None:
             self._worker = Worker(self.stage)
-        ledger = self.loop.ledger
-        ends = self.loop.global_ends
-        orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends=ends)
-        return self._worker.view(name, orders)
+        while True:
+            ledger = self.loop.ledger
+            ends = self.loop.global_ends
+            orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends=ends)
+            try:
+                return self._worker.view(name, orders)
+            except Ahead:  # there was a barrier meanwhile
+                continue
 
     def close(self) -> None:
         """Let go of the producer and the log; what is not committed is left to the next start."""

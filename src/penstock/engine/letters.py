@@ -1,7 +1,8 @@
-"""Letters: an epoch of few records, read by the driver and sent to one worker. See ``lane.letter`` for what becomes of it there.
+"""Letters: an epoch of few records, read by the driver and brought to a task. See ``lane.letter`` for what becomes of it there.
 
 Spark's own way to read and exchange costs the same for one record as for thousands, and much more than these records do. A letter
-costs little, but one core does all of its work: an epoch is a letter as long as that work is less than what it saves.
+costs little, but one core does all of its work, if it has steps that others wait for: an epoch is a letter as long as that work is less
+than what it saves.
 """
 
 from __future__ import annotations

@@ -333,8 +333,8 @@ class Loop:
         self._first = False
         self._ends = {store: work.after.changelogs[store] for store in self._ends}
         self.ledger = work.after
-        self._lanes.follow(self.ledger.orders("", source_of={}, partitions={}, global_ends={}))
         self.global_ends = offsets(work.orders.global_ends)
+        self._lanes.follow(self.ledger.orders("", source_of={}, partitions={}, global_ends={}))
         self._input.advance(work.ranges)
         if work.ranges:
             self._read_at = self._clock.now_ms()

@@ -1,5 +1,5 @@
-"""Spark: the only file that knows it. An epoch is one job. One of few records is a letter (``engine.letters``): one task does all of it.
-Of others the job is made of the steps of the plan::
+"""Spark: the only file that knows it. An epoch is one job. One of few records is a letter (``engine.letters``), which a task that is there
+already takes (``engine.courier``). Of others the job is made of the steps of the plan::
 
     read exactly the ranges (``lane.intake``)                                [Python, in the reading tasks]
     ─ tell the times of the records, if the first step needs them

@@ -2,7 +2,8 @@
 
 What an exchange between lanes costs does not depend on the records, and for few of them it is nearly everything. So the driver sends
 all raw rows of such an epoch to one worker, in a letter; the rows that a step makes for a later one go to their lane inside of the
-worker. Each lane runs as it does in a task of its own: the same rows in, the same rows out, numbered by lane.
+worker. Each lane runs as it does in a task of its own: the same rows in, the same rows out, numbered by lane. Where there is one step,
+which needs nothing of other lanes, the letter has a part for each lane, and several workers may share it.
 """
 
 from __future__ import annotations

@@ -55,6 +55,10 @@ class Standing(msgspec.Struct):
     at: int = 0
 
 
+class Ahead(Exception):
+    """A shard is at a later barrier than the one that it was to be read at."""
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Standing).decode
 
@@ -79,14 +83,20 @@ class Shards:
             found = self._paths[shard] = self.folder / f"shard-{shard}"
         return found
 
-    def open(self, shard: int, orders: Orders) -> LmdbState:
-        """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading."""
+    def open(self, shard: int, orders: Orders, *, back: bool = True) -> LmdbState:
+        """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading.
+
+        ``back``: make it anew if it is at a later barrier, which then was none; else raise ``Ahead``.
+        """
         wanted = (orders.incarnation, orders.shards[shard].version)
         state = self._state(shard)
         standing = _standing(state)
         if (standing.incarnation, standing.version) != wanted:
             with self._locked(shard):
-                self._bring_up(shard, orders.shards[shard], orders, self._state(shard))
+                state = self._state(shard)
+                if not back and _is_beyond(_standing(state), *wanted):
+                    raise Ahead(f"shard {shard} has come to a barrier after {wanted[1]}")
+                self._bring_up(shard, orders.shards[shard], orders, state)
             state = self._state(shard)
         return state
 
@@ -303,6 +313,16 @@ class Shards:
         with open(f"{self.path(shard)}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _is_beyond(standing: Standing, incarnation: str, version: str) -> bool:
+    """Whether a copy is at a later epoch than a version: that is the token of one of its runs, which begins with its number.
+
+    >>> [_is_beyond(Standing("a", "10.5f"), "a", version) for version in ("9.ff", "10.5f", "11.00", "")]
+    [True, False, False, True]
+    """
+    at, wanted = (int((token or "0").partition(".")[0]) for token in (standing.version, version))
+    return standing.incarnation == incarnation and at > wanted
 
 
 def _standing(state: LmdbState) -> Standing:

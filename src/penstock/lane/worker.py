@@ -84,7 +84,6 @@ class Worker:
         """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""
         for shard in sorted(self.written):
             self.shards.open(shard, orders).release()
-            self.shards.clear_pending(shard, "")
         self.written.clear()
 
     def partitions(self, topic: str, known: Mapping[str, int]) -> int:
@@ -96,7 +95,7 @@ class Worker:
         return self._known_partitions[topic]
 
     def view(self, name: str, orders: Orders) -> Any:
-        """Return a read-only view of any store, over all shards, at the last barrier."""
+        """Return a read-only view of any store, over all shards, at the last barrier. Raises ``Ahead`` if there was another one since."""
         token, views = self._views
         if token != orders.token:
             views = {}
@@ -119,7 +118,7 @@ class Worker:
 
     def _open_store(self, spec: StoreSpec, shard: int, orders: Orders) -> Any:
         """Open a store of a shard, to be read, with the time that its steps have told: by that it knows what has expired."""
-        store = open_store(spec, self.shards.open(shard, orders), Standalone())
+        store = open_store(spec, self.shards.open(shard, orders, back=False), Standalone())
         for shots in orders.snapshots.values():
             told = shots.get(shard, {}).get("stores", {}).get(spec.name)
             if told is not None:

@@ -1,0 +1,132 @@
+"""A letter in the worker: its parts make what the whole makes, and its shards come to the barrier when it is told of."""
+
+from __future__ import annotations
+
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from penstock import Serdes, StreamsBuilder
+from penstock import config as configuration
+from penstock.lane.envelope import CHANGELOG, NOTE, SINK
+from penstock.lane.inbox import RAW_SCHEMA
+from penstock.lane.letter import answer_letter, parts_of
+from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
+from penstock.lane.parcel import unpacked
+from penstock.lane.shards import Ahead
+from penstock.lane.worker import Worker
+from penstock.plan.plan import make_plan
+
+SHARDS, LANES = 4, 2
+
+
+@pytest.fixture
+def worker_at(tmp_path):
+    def make(name):
+        builder = StreamsBuilder()
+        builder.stream("in", value=Serdes.string).group_by_key().count(store="counts").to_stream().to("out")
+        config = configuration.load({"application_id": "app"}, environ={})
+        return Worker(
+            Stage(make_plan(builder.build()), "app", config, SHARDS, LANES, str(tmp_path / name), "nowhere:1")
+        )
+
+    return make
+
+
+def orders_for(worker, epoch, shards):
+    return Orders(
+        epoch=epoch, token=str(epoch), incarnation="x", shards=tuple(shards), changelogs={"counts": [0] * SHARDS}, positions=[],
+        topics=("in",), source_of=dict.fromkeys(["in"], next(iter(worker.stage.sources))), reached=[], partitions={"out": 2},
+        snapshots={}, global_ends=[],
+    )  # fmt: skip
+
+
+def rows(keys):
+    columns = [
+        [zlib.crc32(key) % SHARDS for key in keys],
+        [0] * len(keys),
+        list(range(len(keys))),
+        keys,
+        [b"v"] * len(keys),
+        [1] * len(keys),
+        [None] * len(keys),
+    ]
+    return [
+        pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, RAW_SCHEMA, strict=True)],
+            schema=RAW_SCHEMA,
+        )
+    ]
+
+
+def told(table, kind):
+    found = [row for row in table.to_pylist() if row["kind"] == kind]
+    return sorted(((row["name"], row["partition"], row["key"], row["value"]) for row in found), key=repr)
+
+
+def reports(table):
+    return [decode_report(row["value"]) for row in table.to_pylist() if row["kind"] == NOTE]
+
+
+KEYS = [b"k%d" % (n % 11) for n in range(40)]
+
+
+def test_the_parts_of_a_letter_make_what_the_whole_makes(worker_at):
+    whole, apart = worker_at("whole"), worker_at("apart")
+    parts = parts_of(apart.stage, rows(KEYS))
+    assert [lane for lane, _ in parts] == [0, 1]
+    of_whole = answer_letter(
+        whole, orders_for(whole, 1, [ShardOrder()] * SHARDS), [(None, parts_of_one(whole, rows(KEYS)))]
+    )
+    of_parts = [answer_letter(apart, orders_for(apart, 1, [ShardOrder()] * SHARDS), [part])[0] for part in parts]
+    one, other = unpacked(of_whole), unpacked(of_parts)
+    for kind in (SINK, CHANGELOG):
+        assert told(one, kind) == told(other, kind) != []
+    assert [(report.level, report.task, report.records) for report in reports(one)] == [
+        (report.level, report.task, report.records) for report in reports(other)
+    ]
+
+
+def parts_of_one(worker, batches):
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, RAW_SCHEMA) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return stream.getvalue().to_pybytes()
+
+
+def test_what_leaves_a_letter_is_one_batch(worker_at):
+    worker = worker_at("one")
+    parcels = answer_letter(worker, orders_for(worker, 1, [ShardOrder()] * SHARDS), parts_of(worker.stage, rows(KEYS)))
+    assert len([batch for batch in unpacked(parcels).to_batches() if len(batch)]) == 1
+
+
+def test_shards_come_to_the_barrier_when_it_is_told_of(worker_at):
+    worker = worker_at("state")
+    answer = answer_letter(worker, orders_for(worker, 1, [ShardOrder()] * SHARDS), parts_of(worker.stage, rows(KEYS)))
+    shards = [ShardOrder()] * SHARDS
+    for report in reports(unpacked(answer)):
+        for shard, name in report.pending.items():
+            shards[shard] = ShardOrder("1", "", (name,))
+    assert {worker.shards.standing(shard).version for shard in range(SHARDS)} == {""}
+    worker.follow(orders_for(worker, 2, shards))
+    assert [worker.shards.standing(shard).version for shard in range(SHARDS)] == [order.version for order in shards]
+    assert worker.written == set()
+
+
+def test_who_reads_at_a_barrier_does_not_take_a_shard_back_to_it(worker_at):
+    worker = worker_at("state")
+    first = orders_for(worker, 1, [ShardOrder()] * SHARDS)
+    answer = answer_letter(worker, first, parts_of(worker.stage, rows(KEYS)))
+    assert dict(worker.view("counts", first).all()) == {}
+    shards = [ShardOrder()] * SHARDS
+    for report in reports(unpacked(answer)):
+        for shard, name in report.pending.items():
+            shards[shard] = ShardOrder("1", "", (name,))
+    second = orders_for(worker, 2, shards)
+    worker.follow(second)
+    worker._views = ("", {})
+    with pytest.raises(Ahead):
+        worker.view("counts", first)
+    assert sum(dict(worker.view("counts", second).all()).values()) == len(KEYS)
