@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import threading
 
@@ -51,6 +52,20 @@ def test_one_task_answers_many_letters(bringing):
         [b"%d" % n, b"LETTER"] for n in range(3)
     ]
     assert office.begun == 1
+
+
+def test_a_program_may_have_more_than_a_thousand_files_open(bringing):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 2000:
+        pytest.skip("not on this machine")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2000, limits[0]), limits[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert bringing(Office()).bring(b"1", [(None, b"letter")]) == [b"1", b"LETTER"]
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_a_notice_comes_before_the_next_letter_and_needs_no_answer(bringing):

@@ -10,7 +10,7 @@ A letter may have a part for each lane. Each of the tasks that are there takes s
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import socket
 import tempfile
 import threading
@@ -83,7 +83,10 @@ class Couriers:
         """Return those whose task has called; wait for one if there is none."""
         wanted = self._couriers[:most]
         while not (here := [courier for courier in wanted if courier.is_here()]):
-            select.select([courier.door() for courier in wanted], [], [], LOOK_SECONDS)
+            with selectors.DefaultSelector() as calls:  # ``select.select`` refuses files from number 1024 on
+                for courier in wanted:
+                    calls.register(courier.door(), selectors.EVENT_READ)
+                calls.select(LOOK_SECONDS)
         return here
 
 
