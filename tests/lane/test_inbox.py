@@ -90,6 +90,7 @@ def test_mixed_rows_have_their_places_in_the_order_of_a_lane(given_records, rand
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixed, "FEW_MIXED", 1)
         patch.setattr(mixed, "MOST", most)
+        patch.setattr(mixed, "MOST_MIXED", most)
         works = list(raw_batches(found, TOPICS, SOURCES, None, lambda shard, sources: shard % refusing == 0))
     assert [row for work in works for row in seen_in(work)] == plain
     assert [row for work in works for row in seen_in(work, apart=True)] == plain

@@ -7,18 +7,18 @@ of keys nearly every record is a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde import Serde
+from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
-from penstock.state.sheet import Before, Folded, Sheet
+from penstock.state.sheet import Before, Folded, Sheet, int64_sums
 from penstock.state.write_back import WriteBack
 
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
@@ -66,42 +66,44 @@ class Folding(NamedTuple):
         ``before``: what there is of each; ``at``: the places of the records that were grouped, None: all.
         """
         places, last = (groups.order, groups.last) if at is None else (at[groups.order], at[groups.last])
-        old, times = self._old(before.values), columns.timestamps[places]
+        times = columns.timestamps[places]
         if len(places) > len(groups.keys):
             times = np.maximum.reduceat(times, groups.starts)
-        new = self._counted(columns, groups, places, old)
-        if new is None:
-            new = self._new(columns, groups, places, old)
-        return Folded(self._written(new), np.maximum(times, before.times), last)
+        if self.fold is None:
+            values = self._counted(columns, groups, places, before.values)
+        else:
+            values = self._written(self._new(self.fold, columns, groups, places, self._old(before.values)))
+        return Folded(values, np.maximum(times, before.times), last)
 
-    def _old(self, rows: pa.Array) -> list[Any]:
-        """Return what there is of each group, decoded, or what it begins with."""
+    def _old(self, rows: pa.Array) -> Iterator[Any]:
+        """Return what there is of each group, decoded, or what it begins with, made when its turn comes."""
         initializer, missing = self.initializer, rows.null_count
         if missing == len(rows):
-            return [initializer() for _ in range(missing)]
+            return (initializer() for _ in range(missing))
+        known = iter(Column(data=rows.drop_null() if missing else rows, serde=self.value).items)
         if not missing:
-            return Column(data=rows, serde=self.value).items
-        known = iter(Column(data=rows.drop_null(), serde=self.value).items)
-        return [next(known) if there else initializer() for there in rows.is_valid().to_pylist()]
+            return known
+        return (next(known) if there else initializer() for there in rows.is_valid().to_pylist())
 
-    def _counted(self, columns: Columns, groups: Groups, places: Any, old: list[Any]) -> list[Any] | None:
-        if self.fold is not None:
-            return None
+    def _counted(self, columns: Columns, groups: Groups, places: Any, rows: pa.Array) -> pa.Array:
+        """Count the records of each group."""
         if columns.counts is None:
             counts = groups.ends - groups.starts
         else:
             counts = np.add.reduceat(columns.counts[places], groups.starts)
-        return [before + count for before, count in zip(old, counts.tolist(), strict=True)]
+        if self.value == Serdes.int64:
+            return int64_sums(rows, counts)
+        return self._written([old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)])
 
-    def _new(self, columns: Columns, groups: Groups, places: Any, old: list[Any]) -> list[Any]:
+    def _new(self, fold: Fold, columns: Columns, groups: Groups, places: Any, old: Iterator[Any]) -> list[Any]:
         """Fold the values of each group."""
-        assert self.fold is not None
-        one, many = self.fold
+        one, many = fold
         items, keys = columns.values.items, list(map(self.key.deserialize, groups.keys))
         first = [items[place] for place in places[groups.starts].tolist()]
         new = list(map(one, keys, first, old))
         if len(places) == len(keys):
             return new
+        _check_apart(new)
         kept, settle = kept_between(self.value, columns), settler(self.value)
         several = np.flatnonzero(groups.ends - groups.starts > 1)
         begins, ends = groups.starts[several] + 1, groups.ends[several]
@@ -114,21 +116,21 @@ class Folding(NamedTuple):
         return new
 
     def _written(self, new: list[Any]) -> pa.Array:
-        """Return new rows as bytes.
-
-        Each is written after all were made: not right for an object that several groups have and a function changes.
-        """
-        classes = set(map(type, new))
-        if NoneType in classes or (not classes <= _FIXED and _share(new)):
-            raise Irregular
+        """Return new rows as bytes; all are written after all were made."""
+        _check_apart(new)
         return Column(new).arrow_of(self.value)
 
 
-def _share(items: list[Any]) -> bool:
-    """Whether two items are the same object."""
-    places = np.fromiter(map(id, items), dtype=np.uint64, count=len(items))
-    places.sort()
-    return bool((places[1:] == places[:-1]).any())
+def _check_apart(new: list[Any]) -> None:
+    """Refuse rows of which one is deleted, or two are an object that can be changed: one may change with the other."""
+    classes = set(map(type, new))
+    if NoneType in classes:
+        raise Irregular
+    if not classes <= _FIXED:
+        places = np.fromiter(map(id, new), dtype=np.uint64, count=len(new))
+        places.sort()
+        if (places[1:] == places[:-1]).any():
+            raise Irregular
 
 
 def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> OnColumns:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Spots
+from penstock.serde.columns import Column, Columns, Irregular, Spots
 from penstock.state.base import Entry, Sealed
 from penstock.state.bulk import SortedRows, are_stored_as_they_are, stamped_rows
 
@@ -140,6 +140,27 @@ def read_rows(found: list[bytes | None], *, stamped: bool) -> Before:
     stamps = pc.binary_slice(known, 0, 8)
     times[rows.is_valid().to_numpy(zero_copy_only=False)] = np.frombuffer(stamps.buffers()[2], ">i8", len(known))
     return Before(pc.binary_slice(rows, 8, _ALL), times)
+
+
+def int64_sums(rows: pa.Array, numbers: Any) -> pa.Array:
+    """Return numbers added to rows of 8 bytes (null: zero), as such rows. Others, and sums of more than 8 bytes, are not for columns.
+
+    >>> int64_sums(pa.array([bytes(7) + b"\\x05", None]), np.array([1, 2])).to_pylist()
+    [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x06', b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02']
+    """
+    before = np.zeros(len(rows), dtype=np.int64)
+    known = rows.drop_null()
+    if len(known):
+        if pc.min_max(pc.binary_length(known)).as_py() != {"min": 8, "max": 8}:
+            raise Irregular
+        whole = known.cast(pa.binary(8))
+        data = np.frombuffer(whole.buffers()[1], ">i8", len(whole), 8 * whole.offset)
+        before[rows.is_valid().to_numpy(zero_copy_only=False)] = data
+    after = before + numbers
+    if (after < before).any():
+        raise Irregular
+    packed = pa.py_buffer(after.astype(">i8").tobytes())
+    return pa.Array.from_buffers(pa.binary(8), len(rows), [None, packed]).cast(pa.binary())
 
 
 def before_of(rows: Iterable[tuple[bytes, int] | None]) -> Before:
