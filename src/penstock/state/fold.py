@@ -7,7 +7,9 @@ of keys nearly every record is a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from operator import is_
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -75,15 +77,21 @@ class Folding(NamedTuple):
             values = self._written(self._new(self.fold, columns, groups, places, self._old(before.values)))
         return Folded(values, np.maximum(times, before.times), last)
 
-    def _old(self, rows: pa.Array) -> Iterator[Any]:
-        """Return what there is of each group, decoded, or what it begins with, made when its turn comes."""
-        initializer, missing = self.initializer, rows.null_count
-        if missing == len(rows):
-            return (initializer() for _ in range(missing))
-        known = iter(Column(data=rows.drop_null() if missing else rows, serde=self.value).items)
-        if not missing:
-            return known
-        return (next(known) if there else initializer() for there in rows.is_valid().to_pylist())
+    def _old(self, rows: pa.Array) -> Iterable[Any]:
+        """Return what there is of each group, decoded, or what it begins with."""
+        if not rows.null_count:
+            return Column(data=rows, serde=self.value).items
+        there = rows.is_valid().to_pylist()
+        known = Column(data=rows.drop_null(), serde=self.value).items
+        old = list(self._begun(there, known))
+        # what several groups begin with is asked for when the turn of each comes: a function may change it
+        return old if are_apart(old) else self._begun(there, known)
+
+    def _begun(self, there: list[bool], known: list[Any]) -> Iterator[Any]:
+        initializer, rows = self.initializer, iter(known)
+        if not known:
+            return (initializer() for _ in there)
+        return (next(rows) if is_there else initializer() for is_there in there)
 
     def _counted(self, columns: Columns, groups: Groups, places: Any, rows: pa.Array) -> pa.Array:
         """Count the records of each group."""
@@ -95,7 +103,7 @@ class Folding(NamedTuple):
             return int64_sums(rows, counts)
         return self._written([old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)])
 
-    def _new(self, fold: Fold, columns: Columns, groups: Groups, places: Any, old: Iterator[Any]) -> list[Any]:
+    def _new(self, fold: Fold, columns: Columns, groups: Groups, places: Any, old: Iterable[Any]) -> list[Any]:
         """Fold the values of each group."""
         one, many = fold
         items, keys = columns.values.items, list(map(self.key.deserialize, groups.keys))
@@ -103,7 +111,8 @@ class Folding(NamedTuple):
         new = list(map(one, keys, first, old))
         if len(places) == len(keys):
             return new
-        _check_apart(new)
+        if not are_apart(new):
+            raise Irregular
         kept, settle = kept_between(self.value, columns), settler(self.value)
         several = np.flatnonzero(groups.ends - groups.starts > 1)
         begins, ends = groups.starts[several] + 1, groups.ends[several]
@@ -117,20 +126,23 @@ class Folding(NamedTuple):
 
     def _written(self, new: list[Any]) -> pa.Array:
         """Return new rows as bytes; all are written after all were made."""
-        _check_apart(new)
+        if any(map(is_, new, repeat(None))) or not are_apart(new):
+            raise Irregular
         return Column(new).arrow_of(self.value)
 
 
-def _check_apart(new: list[Any]) -> None:
-    """Refuse rows of which one is deleted, or two are an object that can be changed: one may change with the other."""
-    classes = set(map(type, new))
-    if NoneType in classes:
-        raise Irregular
-    if not classes <= _FIXED:
-        places = np.fromiter(map(id, new), dtype=np.uint64, count=len(new))
-        places.sort()
-        if (places[1:] == places[:-1]).any():
-            raise Irregular
+def are_apart(items: list[Any]) -> bool:
+    """Whether no two items are one object that can be changed, so that one would change with the other.
+
+    >>> same = [1]
+    >>> are_apart([[1], [1]]), are_apart([same, same]), are_apart([7, 7])
+    (True, False, True)
+    """
+    if set(map(type, items)) - {NoneType} <= _FIXED:
+        return True
+    places = np.fromiter(map(id, items), dtype=np.uint64, count=len(items))
+    places.sort()
+    return not (places[1:] == places[:-1]).any()
 
 
 def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> OnColumns:
