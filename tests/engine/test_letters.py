@@ -90,7 +90,7 @@ def test_an_epoch_without_input_is_an_empty_letter(stage):
 
 
 def test_a_letter_has_a_part_for_each_lane_with_the_rows_of_its_shards(stage):
-    rows = [RangeRows("a", 0, list(range(50)), [b"k%d" % n for n in range(50)], [b"v"] * 50, *rest(50))]
+    rows = [range_rows("a", 0, list(range(50)), [b"k%d" % n for n in range(50)], [b"v"] * 50, *rest(50))]
     parts = parts_of(stage, [raw_batch(found, ("a", "b"), stage) for found in rows])
     assert [lane for lane, _ in parts] == [0, 1]
     shards = [shards_in(part) for part in parts]

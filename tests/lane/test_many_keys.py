@@ -98,7 +98,7 @@ def test_rows_of_an_epoch_are_sealed_by_column(shape, folders, monkeypatch):
     monkeypatch.setattr(RowStore, "seal", lambda store: sealed.append(seal(store)) or sealed[-1])
     runs = Runs(shape, folders(), "fail")
     for epoch in range(2):
-        seen = runs.epoch([("in", n % 2, b"k%d" % (n * 7 % 50), b'{"n":1}', n, None) for n in range(100)])
+        seen = runs.epoch([("in", n % 2, b"k%d" % (n * 7 % 50), b'{"n":1}', n, None) for n in range(400)])
         assert {row[0] for row in seen["sinks"]["out", -1]} == {b"k%d" % n for n in range(50)}, epoch
     assert len(sealed) == 4
     assert all(isinstance(writes.writes, SortedRows) for writes in sealed)
