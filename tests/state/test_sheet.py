@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.operators.folds import fold_values
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
 from penstock.serde.columns import Column, Columns, Irregular, spots_of
 from penstock.state import pending
 from penstock.state.bulk import SortedRows
-from penstock.state.fold import Folding
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.overlay import OverlayState
@@ -26,8 +26,8 @@ epochs = st.lists(st.lists(st.tuples(names, st.integers(0, 50)), min_size=1, max
 verbs = st.sampled_from(["get", "put", "delete", "scan", "count", "fold", "nothing", "nothing"])
 
 
-def opened(state, *, timestamped=True):
-    spec = Stores.key_value("s", key=Serdes.string, value=Serdes.int64, timestamped=timestamped, cached=True)
+def opened(state, *, timestamped=True, value=Serdes.int64):
+    spec = Stores.key_value("s", key=Serdes.string, value=value, timestamped=timestamped, cached=True)
     store = open_store(spec, state, Standalone())
     assert isinstance(store, RowStore)
     return store
@@ -149,12 +149,23 @@ def test_what_was_forwarded_by_column_is_what_those_downstream_know():
     assert {key: value for key, value, *_ in store.seal().changelog} == {b"a": None, b"b": Serdes.int64.serialize(1)}
 
 
-def test_an_object_that_two_groups_share_is_not_for_columns():
-    shared = [0]
-    folding = Folding(Serdes.string, Serdes.json, lambda: shared, None)
+@pytest.mark.parametrize("keys", ["ab", "abb", "aab"])
+def test_an_object_that_two_groups_share_is_not_for_columns(keys):
+    shared = []
+
+    def gather(_key, _value, so_far):
+        so_far.append(1)
+        return so_far
+
+    store = opened(MemoryState(), value=Serdes.json)
+    records = [(key, 0) for key in keys]
     with pytest.raises(Irregular):
-        folding._written([shared, shared])
-    assert folding._written([[0], [0]]).to_pylist() == [b"[0]", b"[0]"]
+        store.make_column_fold(lambda: shared, fold_values(gather))(columns_of(records), [])
+    commits = []
+    store.make_column_fold(list, fold_values(gather))(columns_of(records), commits)
+    for commit in commits:
+        commit()
+    assert [store.get(key).value for key in "ab"] == [[1] * keys.count(key) for key in "ab"]
 
 
 @given(st.lists(st.tuples(st.none() | st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 1 << 40)), min_size=1))

@@ -7,7 +7,7 @@ of keys nearly every record is a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from operator import is_
 from types import NoneType
@@ -81,17 +81,12 @@ class Folding(NamedTuple):
         """Return what there is of each group, decoded, or what it begins with."""
         if not rows.null_count:
             return Column(data=rows, serde=self.value).items
-        there = rows.is_valid().to_pylist()
-        known = Column(data=rows.drop_null(), serde=self.value).items
-        old = list(self._begun(there, known))
-        # what several groups begin with is asked for when the turn of each comes: a function may change it
-        return old if are_apart(old) else self._begun(there, known)
-
-    def _begun(self, there: list[bool], known: list[Any]) -> Iterator[Any]:
-        initializer, rows = self.initializer, iter(known)
-        if not known:
-            return (initializer() for _ in there)
-        return (next(rows) if is_there else initializer() for is_there in there)
+        begin, there = self.initializer, rows.is_valid().to_pylist()
+        known = iter(Column(data=rows.drop_null(), serde=self.value).items).__next__
+        if are_apart([begin(), begin()]):
+            return [known() if is_there else begin() for is_there in there]
+        # what all groups begin with is asked for when the turn of each comes: a function may change it
+        return (known() if is_there else begin() for is_there in there)
 
     def _counted(self, columns: Columns, groups: Groups, places: Any, rows: pa.Array) -> pa.Array:
         """Count the records of each group."""
@@ -104,29 +99,30 @@ class Folding(NamedTuple):
         return self._written([old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)])
 
     def _new(self, fold: Fold, columns: Columns, groups: Groups, places: Any, old: Iterable[Any]) -> list[Any]:
-        """Fold the values of each group."""
+        """Fold the values of each group. All are written after all were made, so two of them must not be one object."""
         one, many = fold
         items, keys = columns.values.items, list(map(self.key.deserialize, groups.keys))
         first = [items[place] for place in places[groups.starts].tolist()]
         new = list(map(one, keys, first, old))
-        if len(places) == len(keys):
-            return new
-        if not are_apart(new):
-            raise Irregular
+        replaced = []
         kept, settle = kept_between(self.value, columns), settler(self.value)
         several = np.flatnonzero(groups.ends - groups.starts > 1)
         begins, ends = groups.starts[several] + 1, groups.ends[several]
         order = places.tolist()
         for group, begin, end in zip(several.tolist(), begins.tolist(), ends.tolist(), strict=True):
-            made = new[group]
-            if made.__class__ not in kept:
-                made = settle(made)
-            new[group] = many(keys[group], [items[place] for place in order[begin:end]], made, kept, settle)
+            begun = new[group]
+            made = begun if begun.__class__ in kept else settle(begun)
+            made = many(keys[group], [items[place] for place in order[begin:end]], made, kept, settle)
+            if made is not begun:
+                new[group] = made
+                replaced.append(begun)
+        if not are_apart([*new, *replaced]):
+            raise Irregular
         return new
 
     def _written(self, new: list[Any]) -> pa.Array:
-        """Return new rows as bytes; all are written after all were made."""
-        if any(map(is_, new, repeat(None))) or not are_apart(new):
+        """Return new rows as bytes."""
+        if any(map(is_, new, repeat(None))):
             raise Irregular
         return Column(new).arrow_of(self.value)
 
