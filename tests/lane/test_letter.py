@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 
 import pyarrow as pa
@@ -113,6 +114,7 @@ def test_shards_come_to_the_barrier_when_it_is_told_of(worker_at):
     worker.follow(orders_for(worker, 2, shards))
     assert [worker.shards.standing(shard).version for shard in range(SHARDS)] == [order.version for order in shards]
     assert worker.written == set()
+    assert not [name for shard in range(SHARDS) for name in os.listdir(worker.shards.path(shard)) if "pending" in name]
 
 
 def test_who_reads_at_a_barrier_does_not_take_a_shard_back_to_it(worker_at):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,12 @@ from penstock.state.base import Sealed
 from penstock.state.shards import shard_of
 from penstock.state.sheet import LogColumns
 
+#: rows that are worth a batch: fewer of several shards wait for each other, a batch costs as much as a hundred of them
+MANY = 1000
+
 
 class Outbox:
-    """Makes batches of what one task of a step gives out, in order."""
+    """Makes batches of what one task of a step gives out, in order. Few rows wait until ``rest`` is asked for."""
 
     def __init__(self, stage: Stage, orders: Orders, step: Step, task: int) -> None:
         self._stage = stage
@@ -42,6 +46,9 @@ class Outbox:
         self._number = task
         self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
         self._emitted = 0
+        #: rows for sinks, and of changelogs, that wait: (store, shard, its rows)
+        self._sinking: list[Row] = []
+        self._logged: list[tuple[str, int, Collection[Any]]] = []
 
     # ---- rows of tasks
 
@@ -50,7 +57,11 @@ class Outbox:
         index = 0  # of a record among all that the task gave out: its order among siblings
         for rows in _runs_of(outputs):
             if isinstance(rows, SinkColumns):
-                yield self._record_columns(rows, index) if rows.sink.internal else self._sink_columns(rows)
+                if rows.sink.internal:
+                    yield self._record_columns(rows, index)
+                else:
+                    yield from self._waiting_sinks()  # those of a topic stay in order
+                    yield self._sink_columns(rows)
                 index += len(rows.columns)
                 continue
             records = [(at, row) for at, row in enumerate(rows, index) if row.internal]
@@ -58,8 +69,14 @@ class Outbox:
             if records:
                 yield self._records(records)
                 rows = [row for row in rows if not row.internal]
-            if rows:
-                yield self._sinks(rows)
+            self._sinking += rows
+            if len(self._sinking) >= MANY:
+                yield from self._waiting_sinks()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that wait."""
+        yield from self._waiting_sinks()
+        yield from self._waiting_changelogs()
 
     def _records(self, records: list[tuple[int, Row]]) -> pa.RecordBatch:
         plan, shards, raw = self._stage.plan, self._stage.shards, self._stage.keeps_raw
@@ -89,6 +106,11 @@ class Outbox:
             assert row.partition is not None
             return row.partition
         return shard_of(row.origin.key, self._stage.shards, max(row.origin.partition_index, 0))
+
+    def _waiting_sinks(self) -> Iterator[pa.RecordBatch]:
+        rows, self._sinking = self._sinking, []
+        if rows:
+            yield self._sinks(rows)
 
     def _sinks(self, rows: list[Row]) -> pa.RecordBatch:
         topics, partitions, keys, values, times, headers, _, origins = zip(*rows, strict=True)
@@ -186,16 +208,26 @@ class Outbox:
         columns: list[Any] = [list(sealed), [shard] * count, [None] * count, packed, [0] * count]
         return batch_of(PENDING, pa.array([shard] * count, pa.int64()), columns)
 
-    def changelog(self, store: str, shard: int, writes: Sealed) -> pa.RecordBatch:
-        """Return the changelog rows of an epoch."""
-        count = len(writes.changelog)
+    def changelog(self, store: str, shard: int, writes: Sealed) -> Iterator[pa.RecordBatch]:
+        """Yield the changelog rows of an epoch."""
         if isinstance(writes.changelog, LogColumns):
+            count = len(writes.changelog)
             names, rows, stamps = writes.changelog.names, writes.changelog.values, pa.array(writes.changelog.times)
             where = pa.repeat(pa.scalar(store, pa.string()), count), pa.repeat(pa.scalar(shard, pa.int32()), count)
-            return batch_of(CHANGELOG, self._order(count), [*where, names, rows, stamps])
-        keys, values, times, headers = zip(*writes.changelog, strict=True)
-        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * count
-        return batch_of(CHANGELOG, self._order(count), [[store] * count, [shard] * count, keys, values, times, packed])
+            yield batch_of(CHANGELOG, self._order(count), [*where, names, rows, stamps])
+            return
+        self._logged.append((store, shard, writes.changelog))
+        if sum(len(rows) for _, _, rows in self._logged) >= MANY:
+            yield from self._waiting_changelogs()
+
+    def _waiting_changelogs(self) -> Iterator[pa.RecordBatch]:
+        logged, self._logged = self._logged, []
+        if not logged:
+            return
+        stores, shards = ([part[n] for part in logged for _ in part[2]] for n in (0, 1))
+        keys, values, times, headers = zip(*chain.from_iterable(rows for _, _, rows in logged), strict=True)
+        packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(keys)
+        yield batch_of(CHANGELOG, self._order(len(keys)), [stores, shards, keys, values, times, packed])
 
     def note(self, report: Report) -> pa.RecordBatch:
         """Return what the task tells the driver."""

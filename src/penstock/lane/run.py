@@ -150,6 +150,8 @@ class StepRun:
                 task.tell(self._orders.told)
                 task.flush()
             yield from self._outgoing(shard, task)
+        yield from self._outbox.rest()
+        self._spent("encode")
         yield self._outbox.note(self._report)
 
     # ---- coming in
@@ -365,7 +367,7 @@ class StepRun:
         specs = self._stage.plan.topology.stores
         for store, writes in sealed.items():
             if writes.changelog and specs[store].logged and specs[store].source_topic is None:
-                yield self._outbox.changelog(store, shard, writes)
+                yield from self._outbox.changelog(store, shard, writes)
 
     def _spent(self, on: str) -> None:
         now = stopwatch_us()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -130,6 +130,11 @@ class Shards:
     def clear_pending(self, shard: int, token: str) -> None:
         """Delete the pending files of all runs but one: the shard has been brought up, so they are of no use."""
         pending.clear(self.path(shard), keep=token)
+
+    def drop_pending(self, shard: int, names: Iterable[str]) -> None:
+        """Delete pending files that have been applied; whoever looks for them finds the shard beyond them."""
+        for name in names:
+            (self.path(shard) / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -84,6 +84,7 @@ class Worker:
         """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""
         for shard in sorted(self.written):
             self.shards.open(shard, orders).release()
+            self.shards.drop_pending(shard, orders.shards[shard].pending)
         self.written.clear()
 
     def partitions(self, topic: str, known: Mapping[str, int]) -> int:
