@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -76,6 +77,13 @@ def test_a_notice_comes_before_the_next_letter_and_needs_no_answer(bringing):
     courier.notify(b"barrier")
     courier.bring(b"2", [(None, b"letter")])
     assert office.noticed == [b"barrier"]
+
+
+def test_nothing_is_left_on_the_disk_once_a_task_has_called(bringing, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    courier = bringing(Office())
+    courier.bring(b"1", [(None, b"letter")])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_letter_may_be_large_or_empty(bringing):

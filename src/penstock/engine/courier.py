@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import shutil
 import socket
 import tempfile
 import threading
@@ -36,8 +37,7 @@ class Couriers:
     """Has letters answered by tasks, at most so many at a time. ``attend`` is called in threads."""
 
     def __init__(self, attend: Attend, most: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)
-        self._couriers = [_Courier(attend, os.path.join(self._folder.name, str(number))) for number in range(most)]
+        self._couriers = [_Courier(attend) for _ in range(most)]
 
     def bring(self, orders: bytes, parts: Sequence[Part]) -> list[bytes]:
         """Return the answers to all parts of a letter; raise what the job of a task raises."""
@@ -77,7 +77,6 @@ class Couriers:
         """Let the tasks go; there will be no more letters."""
         for courier in self._couriers:
             courier.close()
-        self._folder.cleanup()
 
     def _who_is_here(self, most: int) -> list[_Courier]:
         """Return those whose task has called; wait for one if there is none."""
@@ -93,10 +92,8 @@ class Couriers:
 class _Courier:
     """One task after the other; there is at most one. Invariant: a task goes by itself before a letter only, never with one."""
 
-    def __init__(self, attend: Attend, address: str) -> None:
+    def __init__(self, attend: Attend) -> None:
         self._attend = attend
-        self._address = address
-        self._number = 0
         self._call: _Call | None = None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         threading.Thread(target=self._run_jobs, name="penstock-courier", daemon=True).start()
@@ -104,8 +101,7 @@ class _Courier:
     def door(self) -> socket.socket:
         """Return where the task calls, or has called; one is sent for if there is none."""
         if self._call is None:
-            self._number += 1
-            self._call = _Call(f"{self._address}.{self._number}")
+            self._call = _Call()
             self._calls.put(self._call)
         return self._call.door
 
@@ -177,14 +173,15 @@ class _Courier:
 
 
 class _Call:
-    """The driver's end of the line to one task, and its job."""
+    """The driver's end of the line to one task, and its job. What it is called by is on the disk only until it was."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="penstock-")
+        self.address = os.path.join(self._folder, "line")
         self.job: Future[None] = Future()
         self.is_over = False
         self.door = socket.socket(socket.AF_UNIX)
-        self.door.bind(address)
+        self.door.bind(self.address)
         self.door.listen()
         self.door.setblocking(False)
         self.line: socket.socket | None = None
@@ -199,6 +196,7 @@ class _Call:
                 return False
             self.line.setblocking(True)
             self.since = stopwatch_us()
+            shutil.rmtree(self._folder, ignore_errors=True)
         return True
 
     def hang_up(self) -> None:
@@ -207,4 +205,4 @@ class _Call:
         self.door.close()
         if self.line is not None:
             self.line.close()
-        os.unlink(self.address)
+        shutil.rmtree(self._folder, ignore_errors=True)
