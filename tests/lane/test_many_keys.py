@@ -102,3 +102,20 @@ def test_rows_of_an_epoch_are_sealed_by_column(shape, folders, monkeypatch):
         assert {row[0] for row in seen["sinks"]["out", -1]} == {b"k%d" % n for n in range(50)}, epoch
     assert len(sealed) == 4
     assert all(isinstance(writes.writes, SortedRows) for writes in sealed)
+
+
+def test_a_row_that_a_function_changes_when_it_is_no_longer_its_own_may_be_written_as_changed(folders):
+    """Nobody else may change an aggregate once it was returned: it may be written at once, or when the batch is through."""
+    returned: list[dict[str, int]] = []
+
+    def meddle(_key: Any, value: Any, total: dict[str, int]) -> dict[str, int]:
+        for other in returned[-1:]:
+            other["n"] += 100
+        returned.append({"n": total["n"] + value["n"]})
+        return returned[-1]
+
+    def shape(b: StreamsBuilder) -> None:
+        grouped(b).aggregate(lambda: {"n": 0}, meddle, store="s").to_stream().to("out")
+
+    seen = Runs(shape, folders(), "fail").epoch([("in", 0, b"k%d" % n, b'{"n":1}', n, None) for n in range(400)])
+    assert {row[1] for row in seen["sinks"]["out", -1]} == {b'{"n":1}', b'{"n":101}'}
