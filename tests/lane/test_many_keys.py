@@ -83,7 +83,7 @@ epochs = st.lists(st.lists(record, min_size=1, max_size=60), min_size=1, max_siz
 
 @pytest.mark.parametrize("shape", [count, totals, mapped, reduced, shared, windowed], ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("most", [20, 1000])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(given_epochs=epochs)
 def test_rows_changelogs_and_state_do_not_depend_on_the_way(shape, most, folders, given_epochs):
     with pytest.MonkeyPatch.context() as patch:
