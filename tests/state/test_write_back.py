@@ -26,3 +26,4 @@ def test_many_rows_are_looked_up_as_one_by_one(state, stamped, epochs, more):
                 rows.apply(sealed)
     wanted = [rows.lookup(key) for key in asked]
     assert rows.lookup_many(asked) == wanted
+    assert rows.get_many(asked) == [None if row is None else row.value for row in wanted]

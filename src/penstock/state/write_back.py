@@ -121,17 +121,26 @@ class WriteBack:
         raw = self.base.get(key)
         return None if raw is None else self._unpack(raw)
 
-    def lookup_many(self, keys: list[bytes]) -> list[tuple[bytes, int] | None]:
-        """Return (value, timestamp) of each key, as ``lookup``, in plain pairs, which are made for half of the cost of a `Row`.
-
-        The base map is asked once for all keys that no layer above it knows.
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value bytes that a reader sees of each key, in their order, without timestamps.
 
         >>> from penstock.state.memory import MemoryState
         >>> rows = WriteBack(MemoryState(), "s", stamped=True)
         >>> rows.base.write([(b"a", pack_stamp(5) + b"base"), (b"b", pack_stamp(6) + b"hidden")])
         >>> rows.dirty[b"b"] = (b"new", 7, (), None, 0)
-        >>> rows.lookup_many([b"a", b"c", b"b"])
-        [(b'base', 5), None, Row(value=b'new', timestamp=7)]
+        >>> rows.get_many([b"a", b"b", b"c"]), rows.lookup_many([b"a", b"c"])
+        ([b'base', b'new', None], [(b'base', 5), None])
+        """
+        self.spill()
+        if self.dirty or self.pending:
+            return [None if row is None else row[0] for row in self.lookup_many(keys)]
+        found = self.base.get_many(keys)
+        return [None if raw is None else raw[8:] for raw in found] if self._stamped else found
+
+    def lookup_many(self, keys: list[bytes]) -> list[tuple[bytes, int] | None]:
+        """Return (value, timestamp) of each key, as ``lookup``, in plain pairs, which are made for half of the cost of a `Row`.
+
+        The base map is asked once for all keys that no layer above it knows.
         """
         self.spill()
         dirty, pending = self.dirty, self.pending
