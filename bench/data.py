@@ -121,7 +121,10 @@ def orders_and_payments(size: Size, topics: Sequence[str], longest_ms: int = 12_
 
 
 def customers_and_scores(size: Size, topics: Sequence[str]) -> Iterator[Row]:
-    """Yield updates of two tables with the same keys; one of fifty deletes a row.
+    """Yield updates of two tables with the same keys; one of fifty deletes a row, of the one table only.
+
+    Where both rows of a key go between two commits, the cached tables of Kafka Streams, and so ours, tell nobody: each side finds the other
+    one gone. What stays behind then depends on the commits, and is not compared here.
 
     >>> [(row[0], row[2], row[3]) for row in customers_and_scores(Size(2, 100), ["customers", "scores"])]
     [('customers', b'k32', b'{"land":"FR"}'), ('customers', b'k15', b'{"land":"DK"}')]
@@ -135,7 +138,7 @@ def customers_and_scores(size: Size, topics: Sequence[str]) -> Iterator[Row]:
         for number, key, draw, land in zip(numbers, keys, draws, lands, strict=True):
             value = b'{"land":"%s"}' % land.encode() if draw % 2 else b'{"score":%d}' % draw
             topic = customers if draw % 2 else scores
-            yield topic, None, b"k%d" % key, value if draw > 1 else None, START_MS + number, ()
+            yield topic, None, b"k%d" % key, None if draw in (0, 2) else value, START_MS + number, ()
 
 
 def orders_and_customers(size: Size, topics: Sequence[str]) -> Iterator[Row]:

@@ -5,8 +5,8 @@
 One broker, one session (``local[2]``), the count-and-sum job. *Restore*: so many keys are counted, which makes as many changelog rows;
 then the state folder is deleted and the application started anew. The time is that of the start, from the first question to Kafka to
 the last shard at its barrier; Spark runs already. *Smallest epoch*: one record at a time, one exchange; the median of the last fifty,
-once the JVM is warm, of epochs that are letters (``docs/decisions/0017``) and of epochs that Spark reads, in turns. The machine is noisy:
-look at several runs.
+once the JVM is warm, of epochs that are letters (``docs/decisions/0017``) and of epochs that Spark reads, some of each in turns: a task
+that stays for letters (0023) goes when Spark reads. The machine is noisy: look at several runs.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from penstock.dev.broker import Broker
 from penstock.engine.engine import Engine
 from penstock.engine.recovery import RestoreProgress
 from penstock.engine.spark import make_session
-from penstock.log.base import Row, TopicSpec
+from penstock.log.base import Producer, Row, TopicSpec
 from penstock.log.kafka import KafkaLog
 
+#: epochs of one way before those of the other
+BLOCK = 40
 VALUE = b'{"order":1,"customer":"k1","item":"cup","amount":15,"paid":true}'
 
 
@@ -44,23 +46,22 @@ def one_of_each(keys: int) -> Iterator[Row]:
         yield "in", None, b"k%d" % number, VALUE, START_MS + number, ()
 
 
-def write(log: KafkaLog, rows: Iterator[Row] | list[Row]) -> None:
+def write(producer: Producer, rows: Iterator[Row] | list[Row]) -> None:
     """Write rows, all of them."""
-    producer = log.producer(None)
     producer.begin()
     producer.produce(rows)
     producer.commit()
 
 
-def smallest_epochs(log: KafkaLog, engine: Engine, epochs: int) -> dict[str, list[float]]:
+def smallest_epochs(producer: Producer, engine: Engine, epochs: int) -> dict[str, list[float]]:
     """Return the milliseconds of each of so many epochs of one record, sent as a letter and read by Spark in turns."""
     assert engine.loop is not None
     assert engine.lanes is not None
     limits = {"letter": engine.config["letter_records"], "spark": 0}
     times: dict[str, list[float]] = {way: [] for way in limits}
     for number in track(range(epochs), "epochs of one record", console=Console(stderr=True), transient=True):
-        write(log, [("in", None, b"k%d" % (number % 7), VALUE, START_MS + number, ())])
-        way = "spark" if number % 2 else "letter"
+        write(producer, [("in", None, b"k%d" % (number % 7), VALUE, START_MS + number, ())])
+        way = "spark" if number // BLOCK % 2 else "letter"
         engine.lanes.letters.most_records = limits[way]
         began = stopwatch_us()
         while not engine.loop.step():
@@ -97,7 +98,8 @@ def measure(keys: int, epochs: int) -> dict[str, Any]:
 
 def figures(log: KafkaLog, config: dict[str, Any], session: Any, keys: int, epochs: int) -> dict[str, Any]:
     """Count the keys, forget the state, start again, and run small epochs."""
-    write(log, one_of_each(keys))
+    producer = log.producer(None)
+    write(producer, one_of_each(keys))
     engine = Engine(build(["in"], "out").build(), config, session, clock=SystemClock())
     loop = engine.start()
     while loop.step():
@@ -110,7 +112,7 @@ def figures(log: KafkaLog, config: dict[str, Any], session: Any, keys: int, epoc
     again.start()
     seconds = (stopwatch_us() - began) / 1_000_000
     assert told[-1].restored == keys, f"{told[-1].restored} rows were restored of {keys}"
-    times = smallest_epochs(log, again, epochs)
+    times = smallest_epochs(producer, again, epochs)
     assert again.loop is not None
     steps = {name: spent / 1000 for name, spent in again.loop.totals.last.items()}
     again.close()
