@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.lane.chains import Chain, chain_below, mixing_order
-from penstock.serde.columns import Columns, Commits, OnColumns
+from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
+
+
+logger = logging.getLogger("penstock.lane")
 
 
 class ByColumn:
@@ -73,9 +77,11 @@ def _run(parts: Sequence[tuple[OnColumns, Columns]], counted: bool = False) -> b
     try:
         for on_columns, columns in parts:
             on_columns(columns, commits)
-    except Exception:  # whatever it is: one by one it is told of with its node and record, or judged
+    except Exception as error:  # whatever it is: one by one it is told of with its node and record, or judged
         if counted:  # there is no function of the user's in its way, and no single record
             raise
+        if not isinstance(error, Irregular):  # if it is a fault of ours, nothing but the time tells of it
+            logger.debug("records go one by one", exc_info=True)
         return False
     for commit in commits:
         commit()
