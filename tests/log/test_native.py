@@ -30,7 +30,10 @@ WAYS = [pytest.param(True, id="in C"), pytest.param(False, id="in Python")]
 @pytest.fixture(autouse=True)
 def way(request, monkeypatch):
     """Run a test that asks for it both ways."""
-    if getattr(request, "param", True) is False:
+    wanted = getattr(request, "param", None)
+    if wanted is True and native.loops is None:
+        pytest.skip("the loops in C are not built here")
+    if wanted is False:
         for module in (native, producer, reader):
             monkeypatch.setattr(module, "loops", None)
 
