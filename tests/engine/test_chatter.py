@@ -58,3 +58,34 @@ def test_a_worker_that_spark_sends_home_is_not_heard_and_a_traceback_of_the_user
     chatter.close_writing_end()
     chatter.last_words()
     assert capsys.readouterr().err == f"before\n{MINE}\nafter\nTraceback (most recent call last):\n  File: cut\n"
+
+
+def test_two_workers_that_are_sent_home_at_once_are_not_heard_either(capsys):
+    head, first, second, end = GONE.splitlines()
+    chatter = Chatter()
+    chatter.listen_after(lambda mark: said(chatter, mark))
+    for text in (
+        head,
+        head,
+        first,
+        second,
+        end,
+        first,
+        second,
+        end,
+        "between",
+        head,
+        first,
+        head,
+        first,
+        second,
+        second,
+        end,
+        end,
+    ):
+        said(chatter, text)
+    for text in (end, head, "the user's word", first, second, end):
+        said(chatter, text)
+    chatter.close_writing_end()
+    chatter.last_words()
+    assert capsys.readouterr().err.splitlines() == ["between", end, head, "the user's word", first, second, end]

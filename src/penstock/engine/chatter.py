@@ -36,7 +36,7 @@ class Chatter:
         self._marked = threading.Event()
         self._hushed = True
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
-        self._traceback: list[str] = []
+        self._held: list[str] = []
         self._thread = threading.Thread(target=self._pump, args=(reading_end,), name="penstock-chatter", daemon=True)
         self._thread.start()
 
@@ -81,25 +81,25 @@ class Chatter:
             self._sift(line)
 
     def _sift(self, line: str) -> None:
-        """Pass a line on; one of a traceback when all of it is known, unless it is that of a worker that was sent home.
+        """Pass a line on, unless it is of the traceback of a worker that was sent home.
 
         Spark closes the socket of a worker that had nothing to do for a minute, and its daemon tells the world that it was closed.
+        Workers are sent home together, and their lines come in any order between each other's: what is held back is let go when
+        as many have ended as have begun, and is passed on when a line comes that is of no such traceback.
         """
-        if line.startswith(TRACEBACK) or (self._traceback and line.startswith(" ")):
-            if line.startswith(TRACEBACK):
+        self._held.append(line)
+        if not (line.startswith((TRACEBACK, BROKEN)) or (line.lstrip().startswith("File ") and DAEMON in line)):
+            self._pass_on()
+        elif line.startswith(BROKEN):
+            ended = sum(text.startswith(BROKEN) for text in self._held)
+            if ended == sum(text.startswith(TRACEBACK) for text in self._held):
+                self._held.clear()
+            elif not self._held[0].startswith(TRACEBACK):
                 self._pass_on()
-            self._traceback.append(line)
-            return
-        frames = [text for text in self._traceback if text.lstrip().startswith("File ")]
-        if frames and line.startswith(BROKEN) and all(DAEMON in frame for frame in frames):
-            self._traceback.clear()
-            return
-        self._traceback.append(line)
-        self._pass_on()
 
     def _pass_on(self) -> None:
-        text = "".join(self._traceback)
-        self._traceback.clear()
+        text = "".join(self._held)
+        self._held.clear()
         if not text:
             return
         with suppress(OSError, ValueError, AttributeError):  # stderr is closed: read on, or the JVM would wait for us
