@@ -131,6 +131,30 @@ def test_keys_choose_the_partition_as_those_of_single_rows_do(log, topic, writer
         assert rows.keys.to_pylist()[:half] == rows.keys.to_pylist()[half:]
 
 
+@pytest.mark.parametrize("spread", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("way", WAYS, indirect=True)
+def test_rows_of_a_key_keep_their_order_and_those_of_a_partition_where_their_number_is_known(
+    log, topic, writer, spread
+):
+    keys = [None if n % 11 == 0 else b"%d" % (n * n % 37) * (n % 5 + 1) for n in range(500)]
+    values = [b"%d" % n for n in range(500)]
+    places = [n % 3 if n % 11 == 0 or n % 7 == 0 else -1 for n in range(500)]
+    writer.produce_columns(columns(topic, keys, values, partitions=places)._replace(spread=spread))
+    writer.commit()
+    found = {}
+    for partition in range(3):
+        (rows,) = log.reader().rows(topic, partition, 0, stable_end(log, topic, partition))
+        found[partition] = [int(value) for value in rows.values.to_pylist()]
+        assert all(places[n] in (partition, -1) for n in found[partition])
+        assert [keys[n] for n in found[partition]] == rows.keys.to_pylist()
+        for key in set(keys):
+            own = [n for n in found[partition] if keys[n] == key and (places[n] < 0 or key is None)]
+            assert own == sorted(own)
+        if spread in (0, 1, 3):
+            assert found[partition] == sorted(found[partition])
+    assert sorted(n for some in found.values() for n in some) == list(range(500))
+
+
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_headers_are_written_and_read(log, topic, writer):
     headers = [(), (("a", b"1"), ("a", None)), (("b", b""),)]
@@ -186,16 +210,18 @@ def test_what_is_not_there_is_an_error(log, topic, writer, name):
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_a_row_that_is_refused_is_told_and_the_others_go_on(log, topic, writer):
-    values = [b"a", b"b" * 2_000_000, b"c", b"d" * 2_000_000, b"e"]
+    values = [b"a", b"b" * 2_000_000, b"other", b"c", b"d" * 2_000_000, b"e"]
     told = []
-    writer.produce_columns(
-        columns(topic, [b"k"] * 5, values, partitions=[0] * 5), lambda row, error: told.append((row, str(error)))
-    )
+    written = columns(topic, [b"k"] * 6, values, partitions=[0, 0, 1, 0, 0, 0])
+    for spread in (0, 3):
+        writer.produce_columns(written._replace(spread=spread), lambda row, error: told.append((row, str(error))))
     writer.commit()
-    assert [row[:2] + row[4:] for row, _ in told] == [(topic, 0, 2, ()), (topic, 0, 4, ())]
+    assert [row[:2] + row[4:] for row, _ in told] == [(topic, 0, 2, ()), (topic, 0, 5, ())] * 2
     assert all("was refused" in said for _, said in told)
-    (rows,) = log.reader().rows(topic, 0, 0, 3)
-    assert rows.values.to_pylist() == [b"a", b"c", b"e"]
+    (rows,) = log.reader().rows(topic, 0, 0, 6)
+    assert rows.values.to_pylist() == [b"a", b"c", b"e"] * 2
+    (rows,) = log.reader().rows(topic, 1, 0, 2)
+    assert rows.values.to_pylist() == [b"other"] * 2
     writer.begin()
     with pytest.raises(ProductionError, match="was refused"):
         writer.produce_columns(columns(topic, [b"k"], [b"b" * 2_000_000]))
@@ -248,13 +274,13 @@ def test_what_is_no_client_of_ours_and_columns_that_are_too_short_are_refused(lo
     column = native.column_of(pa.array([b"a", b"b"], pa.binary()))
     times = np.arange(2)
     with pytest.raises(ValueError, match="not made with this plugin"):
-        native.loops.produce(Producer({"bootstrap.servers": "nowhere:1"}), "t", 2, 0, None, column, column, times)
+        native.loops.produce(Producer({"bootstrap.servers": "nowhere:1"}), "t", 2, 0, None, column, column, times, 0)
     ours = Producer(native.plugged({"bootstrap.servers": "nowhere:1"}))
     for wrong in [(3, 0, None, column, column, np.arange(3)), (2, 0, None, column, column, times[:1])]:
         with pytest.raises(ValueError, match="shorter than its rows"):
-            native.loops.produce(ours, "t", *wrong)
+            native.loops.produce(ours, "t", *wrong, 4)
     with pytest.raises(ValueError, match="shorter than its rows"):
-        native.loops.produce(ours, "t", 2, 0, np.zeros(1, np.int32), column, column, times)
+        native.loops.produce(ours, "t", 2, 0, np.zeros(1, np.int32), column, column, times, 4)
     with pytest.raises(ValueError, match="shorter than its rows"):
         native.loops.shards(5, column, 4, 0)
     del ours

@@ -111,7 +111,8 @@ def produce_sinks(work: Work) -> None:
     if work.config["epoch_header"] is not None:
         added = ((work.config["epoch_header"], str(work.orders.epoch).encode()),)
     for topic, batch in _by_name(rows):
-        Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added))
+        spread = work.orders.partitions.get(topic, 0)
+        Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added, spread))
 
 
 def produce_changelog(work: Work) -> None:
@@ -203,13 +204,13 @@ def _by_name(rows: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
             yield name, mine
 
 
-def _columns(topic: str, rows: pa.RecordBatch, added: Headers = ()) -> RowColumns:
+def _columns(topic: str, rows: pa.RecordBatch, added: Headers = (), spread: int = 0) -> RowColumns:
     """Return rows as the producer takes them, with headers added to their own."""
     column, headers = rows["headers"], None
     if added or column.null_count < len(column):
         headers = [(*unpack_headers(given), *added) for given in column.to_pylist()]
     times = rows["timestamp"].to_numpy()
-    return RowColumns(topic, rows["partition"].to_numpy(), rows["key"], rows["value"], times, headers)
+    return RowColumns(topic, rows["partition"].to_numpy(), rows["key"], rows["value"], times, headers, spread)
 
 
 def _origins(rows: pa.RecordBatch) -> list[bytes | None]:

@@ -31,7 +31,7 @@ typedef int (*OnDestroy)(void *handle, void *ours);
 typedef int (*OnAcknowledged)(void *handle, Message *message, void *ours);
 
 enum { V_END, V_TOPIC, V_RKT, V_PARTITION, V_VALUE, V_KEY, V_OPAQUE, V_MSGFLAGS, V_TIMESTAMP };
-enum { COPY = 2, QUEUE_FULL = -184, PARTITION_EOF = -191 };
+enum { COPY = 2, INVALID = -186, PARTITION_EOF = -191 };
 
 static struct {
     void *(*opaque)(const void *client);
@@ -239,17 +239,67 @@ static void release_column(Column *column) {
 
 /* ---- rows to a producer */
 
-/* produce(client, topic, rows, first, partitions or None, keys, values, timestamps) -> (next row, error code)
+/* As Kafka's Java producer places a key. */
+static uint32_t murmur2(const uint8_t *data, size_t size) {
+    const uint32_t m = 0x5BD1E995u;
+    uint32_t hash = 0x9747B28Cu ^ (uint32_t)size;
+    for (; size >= 4; size -= 4, data += 4) {
+        uint32_t word = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+        word *= m;
+        hash = hash * m ^ (word ^ word >> 24) * m;
+    }
+    if (size) {
+        for (size_t at = 0; at < size; at++)
+            hash ^= (uint32_t)data[at] << 8 * at;
+        hash *= m;
+    }
+    hash = (hash ^ hash >> 13) * m;
+    return hash ^ hash >> 15;
+}
 
-   Rows from `first` on are handed over until one is refused, which is then the next row. Timestamps are milliseconds; 0 would mean
-   "now", and becomes 1. */
+/* Returns the rows by the partition that they go to, of so many; those that go nowhere in particular are the last. NULL: no memory. */
+static int32_t *by_partition(const Column *keys, const int32_t *partitions, Py_ssize_t rows, int32_t spread) {
+    int32_t *order = malloc((size_t)rows * 4), *goes = malloc((size_t)rows * 4);
+    Py_ssize_t *ends = calloc((size_t)spread + 2, sizeof *ends);
+    if (order && goes && ends) {
+        for (Py_ssize_t row = 0; row < rows; row++) {
+            size_t size;
+            const char *key = bytes_of(keys, row, &size);
+            int32_t to = partitions ? partitions[row] : -1;
+            if (to < 0)
+                to = key ? (int32_t)((murmur2((const uint8_t *)key, size) & 0x7FFFFFFFu) % (uint32_t)spread) : spread;
+            goes[row] = to < spread ? to : spread;
+            ends[goes[row] + 1]++;
+        }
+        for (int32_t to = 0; to <= spread; to++)
+            ends[to + 1] += ends[to];
+        for (Py_ssize_t row = 0; row < rows; row++)
+            order[ends[goes[row]]++] = (int32_t)row;
+    } else {
+        free(order);
+        order = NULL;
+    }
+    free(goes);
+    free(ends);
+    return order;
+}
+
+/* produce(client, topic, rows, first, partitions or None, keys, values, timestamps, spread) -> (next, row, error code)
+
+   Rows are handed over from the `first` on, until one is refused: `row` is refused, and `next` comes after it. Timestamps are
+   milliseconds; 0 would mean "now", and becomes 1.
+
+   `spread` is how many partitions the topic is thought to have; 0: unknown. They are handed over partition by partition then: the client
+   keeps a list for each, and walks through it in half the time if its rows lie together. It places rows without a partition by itself. */
 static PyObject *produce(PyObject *module, PyObject *given) {
     PyObject *client, *key_column, *value_column, *places, *times, *told = NULL;
     const char *topic;
-    Py_ssize_t rows, row;
+    Py_ssize_t rows, next, row = -1;
+    int spread;
     Column keys = {0}, values = {0};
     Py_buffer partitions = {0}, timestamps = {0};
-    if (!PyArg_ParseTuple(given, "OsnnOOOO", &client, &topic, &rows, &row, &places, &key_column, &value_column, &times))
+    int32_t *order = NULL;
+    if (!PyArg_ParseTuple(given, "OsnnOOOOi", &client, &topic, &rows, &next, &places, &key_column, &value_column, &times, &spread))
         return NULL;
     void *handle = handle_of(client);
     if (!handle)
@@ -257,30 +307,37 @@ static PyObject *produce(PyObject *module, PyObject *given) {
     if (!column_of(key_column, &keys, rows) || !column_of(value_column, &values, rows) || !buffer_of(places, &partitions) ||
         !buffer_of(times, &timestamps))
         goto done;
-    if (row < 0 || timestamps.len < rows * 8 || (partitions.buf && partitions.len < rows * 4)) {
+    if (next < 0 || timestamps.len < rows * 8 || (partitions.buf && partitions.len < rows * 4)) {
         PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
+        goto done;
+    }
+    if (spread > 1 && rows > 1 && !(order = by_partition(&keys, partitions.buf, rows, spread))) {
+        PyErr_NoMemory();
         goto done;
     }
     int code = 0;
     Py_BEGIN_ALLOW_THREADS;
     void *its = rd.topic_new(handle, topic, NULL);
-    if (!its)
-        code = -186; /* invalid argument: no such name can be */
-    for (; its && row < rows; row++) {
+    while (!code && next < rows) {
         size_t key_size, value_size;
+        row = order ? order[next] : next;
+        next++;
+        if (!its) { /* no topic can have that name */
+            code = INVALID;
+            break;
+        }
         const char *key = bytes_of(&keys, row, &key_size), *value = bytes_of(&values, row, &value_size);
         int64_t time = ((const int64_t *)timestamps.buf)[row];
         int32_t partition = partitions.buf ? ((const int32_t *)partitions.buf)[row] : -1;
         code = rd.producev(handle, V_RKT, its, V_PARTITION, partition, V_KEY, key, key_size, V_VALUE, value, value_size,
                            V_TIMESTAMP, time ? time : (int64_t)1, V_MSGFLAGS, COPY, V_END);
-        if (code)
-            break;
     }
     if (its)
         rd.topic_destroy(its);
     Py_END_ALLOW_THREADS;
-    told = Py_BuildValue("(ni)", row, code);
+    told = Py_BuildValue("(nni)", next, row, code);
 done:
+    free(order);
     release_column(&keys);
     release_column(&values);
     release(&partitions);

@@ -64,16 +64,13 @@ class _RowWriter:
         if loops is None or columns.headers is not None:
             self.produce(columns.rows(), on_refused)
             return
-        topic, partitions, keys, values, timestamps, _ = columns
-        given = partitions, column_of(keys), column_of(values), timestamps
-        row = 0
-        while True:
-            row, code = loops.produce(self._client, topic, columns.size, row, *given)
-            if not code:
-                break
-            # one that the client does not take: it is handed over alone, which waits for room or asks what becomes of it
-            self.produce(islice(columns.rows(row), 1), on_refused)
-            row += 1
+        topic, partitions, keys, values, timestamps, _, spread = columns
+        given = partitions, column_of(keys), column_of(values), timestamps, spread
+        following = 0
+        while following < columns.size:
+            following, row, code = loops.produce(self._client, topic, columns.size, following, *given)
+            if code:  # one that the client does not take is handed over alone, which waits for room or asks what becomes of it
+                self.produce(islice(columns.rows(row), 1), on_refused)
         self._serving(self._client.poll, 0)
 
     def _hand_over(self, rows: Iterable[Row], on_refused: OnRefused | None) -> None:
