@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.lane.chains import Chain, chain_below, mixing_order
-from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
+from penstock.serde.columns import Columns, Commits, Irregular, OnColumns, Unreadable
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
@@ -39,8 +39,11 @@ class ByColumn:
 
     def run(self, source: str, columns: Columns) -> bool:
         """Run records of a source; False, and nothing has happened, if they have to go one by one."""
-        if _run([(self._taken(source), columns)], counted=columns.counts is not None):
-            return True
+        try:
+            if _run([(self._taken(source), columns)], counted=columns.counts is not None):
+                return True
+        except Unreadable:
+            return False
         self._chains[source] = None
         self._orders.clear()
         return False
@@ -50,8 +53,11 @@ class ByColumn:
         sources = frozenset(parts)
         order = self._order(sources)
         assert order is not None
-        if _run([(self._taken(source), parts[source]) for source in order]):
-            return True
+        try:
+            if _run([(self._taken(source), parts[source]) for source in order]):
+                return True
+        except Unreadable:
+            return False
         self._orders[sources] = None
         return False
 
@@ -77,6 +83,9 @@ def _run(parts: Sequence[tuple[OnColumns, Columns]], counted: bool = False) -> b
     try:
         for on_columns, columns in parts:
             on_columns(columns, commits)
+            columns.check()
+    except Unreadable:  # others of the same source may go by column
+        raise
     except Exception as error:  # whatever it is: one by one it is told of with its node and record, or judged
         if counted:  # there is no function of the user's in its way, and no single record
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,24 +94,18 @@ class Sources:
                 floors[mine] = rows.mark[mine]
         return floors
 
-    def columns(self, batch: Batch) -> Columns | None:
-        """Return the decoded records of a batch by column; None if one of them cannot be read."""
+    def columns(self, batch: Batch, told: Callable[[str], None]) -> Columns | None:
+        """Return the records of a batch by column, read when somebody asks for them; None if one of them cannot be.
+
+        ``told``: hears then what the time went on.
+        """
         node = self.readers[batch.source].source
         if not node.internal and int(batch.times.min()) < 0:
             return None
         try:
-            # what nobody looks at need not be decoded, but it must be such as can be
-            keys = Column(data=batch.key, serde=node.key, made=node.internal)
-            if node.key == Serdes.string:
-                batch.key.cast(pa.string())
-            elif node.key != Serdes.bytes:
-                _ = keys.items
-            values = Column(data=batch.value, serde=node.value)
-            if node.value == Serdes.string:
-                batch.value.cast(pa.string())
-            elif node.value != Serdes.bytes:
-                _ = values.items
-        except Exception:  # whatever the serde raises: the policy is asked row by row
+            keys = _source_column(batch.key, node.key, told, made=node.internal)
+            values = _source_column(batch.value, node.value, told)
+        except pa.ArrowInvalid:
             return None
         return Columns(keys, values, batch.times, batch.some_headers, batch.spots)
 
@@ -192,3 +186,10 @@ def decode_all(serde: Serde[Any], column: Sequence[bytes | None]) -> list[Any] |
         return [None if data is None else decode(data) for data in column]
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
+
+
+def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None], *, made: bool = False) -> Column:
+    """Return bytes as a column. What nobody asks for must be such as can be read, too: of bytes and of text that is known."""
+    if serde == Serdes.string:
+        data.cast(pa.string())
+    return Column(data=data, serde=serde, made=made, told=None if serde in (Serdes.string, Serdes.bytes) else told)

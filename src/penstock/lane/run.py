@@ -250,7 +250,7 @@ class StepRun:
         if len(batch) < FEW or not task.takes_columns(batch.source):
             return False
         self._spent("operators")
-        columns = self._sources.columns(batch)
+        columns = self._sources.columns(batch, self._spent)
         self._spent("decode")
         return columns is not None and task.process_columns(batch.source, columns)
 
@@ -262,7 +262,7 @@ class StepRun:
         parts: dict[str, Columns] = {}
         self._spent("operators")
         for batch, places in zip(mixed.batches, mixed.places, strict=True):
-            columns = self._sources.columns(batch)
+            columns = self._sources.columns(batch, self._spent)
             if columns is None:
                 return False
             columns.spots.places, columns.spots.told = places, told

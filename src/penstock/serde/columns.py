@@ -5,7 +5,7 @@ A column is objects, or bytes, or both: each is made of the other when it is fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import is_
 from typing import Any, TypeAlias
@@ -23,10 +23,15 @@ class Irregular(Exception):
     """These records are not for columns (a key or a value is missing, a row is deleted): they are to go one by one."""
 
 
+class Unreadable(Irregular):
+    """What came from outside cannot be read: some record of these is to be judged, others are not."""
+
+
 class Column:
     """Keys or values of records, in order; None is Kafka's null.
 
-    ``data`` are bytes that ``serde`` reads as the items. ``made``: they are also what it would write of them.
+    ``data`` are bytes that ``serde`` reads as the items. ``made``: they are also what it would write of them. ``told``: they came from
+    outside and were not read yet, nobody knows if they can be; when they are, it is told what the time went on.
 
     >>> from penstock.serde import Serdes
     >>> names = Column(data=pa.array([b"ann", None, b"bob"]), serde=Serdes.string)
@@ -34,7 +39,7 @@ class Column:
     (['ann', None, 'bob'], ['bob', 'ann'], [b'1', b'2'])
     """
 
-    __slots__ = ("_at", "_complete", "_data", "_items", "_made", "_serde")
+    __slots__ = ("_at", "_complete", "_data", "_items", "_made", "_serde", "_told")
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class Column:
         data: pa.Array | list[bytes | None] | None = None,
         serde: Serde[Any] | None = None,
         made: bool = False,
+        told: Callable[[str], None] | None = None,
     ) -> None:
         assert items is not None or (data is not None and serde is not None)
         self._items = items
@@ -53,6 +59,7 @@ class Column:
         self._complete = False
         self._serde = serde
         self._made = made or (serde is not None and is_canonical(serde))
+        self._told = told
 
     def __len__(self) -> int:
         return len(self._items if self._items is not None else self._data)  # type: ignore[arg-type]
@@ -61,12 +68,46 @@ class Column:
     def items(self) -> list[Any]:
         """The objects."""
         if self._items is None:
-            self._items = self._read()
+            self._items = self._read(self._data)
         return self._items
 
-    def _read(self) -> list[Any]:
+    def items_at(self, places: Any, *, kept: bool = True) -> list[Any]:
+        """Return the objects at these places. ``kept``: others will ask for them, too.
+
+        If these are all of them and were not read yet they are read in that order: objects that are used one after the other lie one
+        after the other then, and each is used in two thirds of the time.
+
+        >>> from penstock.serde import Serdes
+        >>> Column(data=pa.array([b"1", b"2"]), serde=Serdes.json).items_at(np.array([1, 0]), kept=False)
+        [2, 1]
+        """
+        if not kept and self._items is None and isinstance(self._data, pa.Array) and len(places) == len(self._data):
+            found = self._read(self._data.take(pa.array(places)))
+            if self._complete or not _has_none(found):  # else they are kept, so that ``has_nulls`` knows
+                return found
+        items = self.items
+        return [items[place] for place in places.tolist()]
+
+    def check(self) -> None:
+        """Raise ``Unreadable`` if these items, which nobody may have asked for, cannot be read."""
+        if self._told is not None:
+            _ = self.items
+
+    def _read(self, data: Any) -> list[Any]:
+        told = self._told
+        if told is None:
+            return self._decoded(data)
+        told("operators")
+        try:
+            found = self._decoded(data)
+        except Exception as error:
+            raise Unreadable from error
+        told("decode")
+        self._told = None
+        return found
+
+    def _decoded(self, data: Any) -> list[Any]:
         assert self._serde is not None
-        data: Any = self._data
         if isinstance(data, pa.Array):
             lines = json_lines(self._serde)
             found = None if lines is None else lines.decode(data)
@@ -75,16 +116,17 @@ class Column:
                 return found
             data = data.to_pylist()
         decode = self._serde.deserialize
-        return [None if item is None else decode(item) for item in data] if self.has_nulls else list(map(decode, data))
+        return [None if item is None else decode(item) for item in data] if _has_none(data) else list(map(decode, data))
 
     @property
     def has_nulls(self) -> bool:
         """Whether an item is None; JSON's null is one, too, once it was read."""
+        self.check()
         if self._complete:
             return False
         if self._items is None and isinstance(self._data, pa.Array):
             return bool(self._data.null_count)
-        return any(map(is_, (self._data if self._items is None else self._items) or (), repeat(None)))
+        return _has_none((self._data if self._items is None else self._items) or ())
 
     def is_bytes_of(self, serde: Serde[Any], *, read: bool = False) -> bool:
         """Whether the bytes at hand are what the serde would write of the items; ``read``: or such as it reads as the same."""
@@ -114,6 +156,7 @@ class Column:
 
     def pick(self, at: list[int]) -> Column:
         """Return the items at these places; a place may come several times."""
+        self.check()
         items, data = self._items, self._data
         picked = None if items is None else [items[i] for i in at]
         if isinstance(data, pa.Array) and items is None:
@@ -132,6 +175,10 @@ class Column:
             assert isinstance(self._data, pa.Array)
             self._data, self._at = self._data.take(pa.array(self._at, pa.int64())), None
         return self._data
+
+
+def _has_none(items: Iterable[Any]) -> bool:
+    return any(map(is_, items, repeat(None)))
 
 
 class Spots:
@@ -214,6 +261,11 @@ class Columns:
         """Return the same records with other keys or values."""
         keys, values = keys or self.keys, values or self.values
         return Columns(keys, values, self.timestamps, self.headers, self.spots, self.rows, self.shared)
+
+    def check(self) -> None:
+        """Raise ``Unreadable`` if some of it, which nobody may have asked for, cannot be read."""
+        self.keys.check()
+        self.values.check()
 
     def pick(self, at: list[int]) -> Columns:
         """Return the records at these places."""

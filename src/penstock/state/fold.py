@@ -62,11 +62,14 @@ class Folding(NamedTuple):
     initializer: Callable[[], Any]
     fold: Fold | None
 
-    def folded(self, columns: Columns, groups: Groups, before: Before, at: Any = None) -> Folded:
-        """Return the new row of each group.
+    def items(self, columns: Columns, groups: Groups, at: Any = None) -> list[Any]:
+        """Return the values, group by group; none where they are counted. ``at``: places of the grouped records, None: all."""
+        if self.fold is None:
+            return []
+        return columns.values.items_at(groups.order if at is None else at[groups.order], kept=columns.shared)
 
-        ``before``: what there is of each; ``at``: the places of the records that were grouped, None: all.
-        """
+    def folded(self, columns: Columns, groups: Groups, items: list[Any], before: Before, at: Any = None) -> Folded:
+        """Return the new row of each group, of their ``items`` and of what there was before."""
         places, last = (groups.order, groups.last) if at is None else (at[groups.order], at[groups.last])
         times = columns.timestamps[places]
         if len(places) > len(groups.keys):
@@ -74,7 +77,7 @@ class Folding(NamedTuple):
         if self.fold is None:
             values = self._counted(columns, groups, places, before.values)
         else:
-            values = self._written(self._new(self.fold, columns, groups, places, self._old(before.values)))
+            values = self._written(self._new(self.fold, columns, groups, items, self._old(before.values)))
         return Folded(values, np.maximum(times, before.times), last)
 
     def _old(self, rows: pa.Array) -> Iterable[Any]:
@@ -98,21 +101,20 @@ class Folding(NamedTuple):
             return int64_sums(rows, counts)
         return self._written([old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)])
 
-    def _new(self, fold: Fold, columns: Columns, groups: Groups, places: Any, old: Iterable[Any]) -> list[Any]:
+    def _new(self, fold: Fold, columns: Columns, groups: Groups, items: list[Any], old: Iterable[Any]) -> list[Any]:
         """Fold the values of each group. All are written after all were made, so two of them must not be one object."""
         one, many = fold
-        items, keys = columns.values.items, list(map(self.key.deserialize, groups.keys))
-        first = [items[place] for place in places[groups.starts].tolist()]
+        keys = list(map(self.key.deserialize, groups.keys))
+        first = items if len(items) == len(keys) else [items[place] for place in groups.starts.tolist()]
         new = list(map(one, keys, first, old))
         replaced = []
         kept, settle = kept_between(self.value, columns), settler(self.value)
         several = np.flatnonzero(groups.ends - groups.starts > 1)
         begins, ends = groups.starts[several] + 1, groups.ends[several]
-        order = places.tolist()
         for group, begin, end in zip(several.tolist(), begins.tolist(), ends.tolist(), strict=True):
             begun = new[group]
             made = begun if begun.__class__ in kept else settle(begun)
-            made = many(keys[group], [items[place] for place in order[begin:end]], made, kept, settle)
+            made = many(keys[group], items[begin:end], made, kept, settle)
             if made is not begun:
                 new[group] = made
                 replaced.append(begun)
@@ -145,10 +147,11 @@ def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> O
     """Return what folds records by column into the rows of a store."""
 
     def on_columns(columns: Columns, commits: Commits) -> None:
+        groups = Groups(columns.keys.arrow_of(folding.key))
+        items = folding.items(columns, groups)
         if columns.counts is None and columns.values.has_nulls:
             raise Irregular
-        groups = Groups(columns.keys.arrow_of(folding.key))
-        folded = folding.folded(columns, groups, rows.before_fold(groups.keys))
+        folded = folding.folded(columns, groups, items, rows.before_fold(groups.keys))
         commits.append(lambda: rows.lay(Sheet(groups.names, folded, columns, number)))
 
     return on_columns

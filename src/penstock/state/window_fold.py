@@ -105,7 +105,9 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        order, folded = folding.folded(columns, groups, before_of(found), at).in_order()
+        order, folded = folding.folded(
+            columns, groups, folding.items(columns, groups, at), before_of(found), at
+        ).in_order()
         names, opens = [groups.keys[group] for group in order.tolist()], firsts[groups.parts][order].tolist()
         return lambda: rows.put_many(names, opens, list(folded.entries(columns, iter(number, None))))
 
