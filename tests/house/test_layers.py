@@ -70,7 +70,18 @@ FENCES = {
     "time": {"clock.py"},
     "confluent_kafka": {
         f"log/{name}.py"
-        for name in ("admin", "failures", "groups", "native", "producer", "ranges", "reader", "rows", "taps")
+        for name in (
+            "admin",
+            "assigned",
+            "failures",
+            "groups",
+            "native",
+            "producer",
+            "ranges",
+            "reader",
+            "rows",
+            "taps",
+        )
     },
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", "engine/spark.py"},

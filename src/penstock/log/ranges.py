@@ -7,25 +7,22 @@ there is nothing new; and for as long a partition that is asked for anew waits, 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
+from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import TopicPartition
 from penstock.log.client import Connection
-from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error, made
+from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error
 from penstock.log.patience import Patience
 from penstock.log.rows import RangeRows, rows_of
 
 FETCH_WAIT_MS = 1
 POLL_SECONDS = 0.1
-MEET_SECONDS = 5.0
 BATCH = 10_000
-#: ours unless the user says otherwise: a broker that has come back is found soon
-PREFERENCES = {"reconnect.backoff.max.ms": 1000}
 
 
 class KafkaRanges:
@@ -33,18 +30,9 @@ class KafkaRanges:
 
     def __init__(self, connection: Connection, patience: Patience) -> None:
         self._patience = patience
-        settings = connection.settings(
-            "consumer",
-            group_id="penstock-letters",  # asked for by the client; nothing is committed
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            enable_partition_eof=True,
-            auto_offset_reset="error",
-            isolation_level="read_committed",
-            fetch_wait_max_ms=FETCH_WAIT_MS,
-        )
-        self._client = made(Consumer, PREFERENCES | settings)
-        self._met: set[str] = set()
+        # a broker that has come back is found soon
+        self._client = assigned_consumer(connection, "penstock-letters", FETCH_WAIT_MS, reconnect_backoff_max_ms=1000)
+        self._met = Met(self._client)
         #: that a topic is not there: brokers that have just started say so of topics that they have not heard of yet
         self._missing: BrokerError | None = None
 
@@ -56,7 +44,7 @@ class KafkaRanges:
         waiting = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
         found: dict[TopicPartition, list[Message]] = {(topic, partition): [] for topic, partition, _, _ in ranges}
         if waiting:
-            self._meet({topic for topic, _ in waiting})
+            self._met.meet(topic for topic, _ in waiting)
             self._client.assign([Position(topic, partition, start) for topic, partition, start, _ in ranges])
             try:
                 if not self._gather(waiting, found, most_bytes):
@@ -117,15 +105,6 @@ class KafkaRanges:
                 raise raised
             self._missing = raised
         return False
-
-    def _meet(self, topics: set[str]) -> None:
-        """Ask where topics are before they are first read: the client would find out by itself a second later."""
-        for topic in topics - self._met:
-            with contextlib.suppress(
-                KafkaException
-            ):  # a cluster that does not answer is the business of the read itself
-                self._client.list_topics(topic, timeout=MEET_SECONDS)
-                self._met.add(topic)
 
 
 def _not_reached(waiting: dict[TopicPartition, int]) -> BrokerError:

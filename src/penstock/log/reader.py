@@ -8,24 +8,22 @@ reader waits.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
 from penstock.log.admin import KafkaAdmin
+from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
-from penstock.log.failures import made
-from penstock.log.native import loops, plugged
+from penstock.log.native import loops
 from penstock.log.patience import Patience
 from penstock.log.rows import RangeRows, records_of
 from penstock.log.taps import POLL_SECONDS, Messages, Tap, next_messages
 
 BATCH = 10_000
-MEET_SECONDS = 5.0
 
 
 class KafkaReader:
@@ -43,24 +41,10 @@ class KafkaReader:
         self._patience = patience
         self._client = self._consumer(fetch_wait_ms=1)
         self._turn = 0  # whose range the client reads: that of the last caller of ``read``
-        self._met: set[str] = set()
+        self._met = Met(self._client)
 
     def _consumer(self, fetch_wait_ms: int) -> Consumer:
-        """Make a client. ``fetch_wait_ms``: how long the broker holds back an answer when there is nothing new.
-
-        The end of a partition is told after this time, and the next range can begin only then.
-        """
-        settings = self._connection.settings(
-            "consumer",
-            group_id="penstock-reader",  # asked for by the client; nothing is committed
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            enable_partition_eof=True,
-            auto_offset_reset="error",
-            isolation_level="read_committed" if self._committed else "read_uncommitted",
-            fetch_wait_max_ms=fetch_wait_ms,
-        )
-        return made(Consumer, plugged(settings))
+        return assigned_consumer(self._connection, "penstock-reader", fetch_wait_ms, committed=self._committed)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """Yield the records with start <= offset < end, in order; waits for a transaction that is about to end."""
@@ -107,7 +91,7 @@ class KafkaReader:
 
     def _begin(self, topic: str, partition: int, start: int) -> int:
         self._turn += 1
-        self._meet(topic)
+        self._met.meet([topic])
         self._client.assign([Position(topic, partition, start)])
         return self._turn
 
@@ -145,15 +129,6 @@ class KafkaReader:
         """Let go of the connections."""
         self._turn += 1
         self._client.close()
-
-    def _meet(self, topic: str) -> None:
-        """Ask where a topic is before it is first read: a client that reads already would find out by itself a second later."""
-        if topic not in self._met:
-            with contextlib.suppress(
-                KafkaException
-            ):  # a cluster that does not answer is the business of the read itself
-                self._client.list_topics(topic, timeout=MEET_SECONDS)
-                self._met.add(topic)
 
 
 def _not_reached(topic: str, partition: int, end: int, reached: int) -> BrokerError:
