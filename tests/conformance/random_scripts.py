@@ -1,10 +1,16 @@
 """Random scripts for differential tests: few keys, repeated and out-of-order times, nulls, edges hit often."""
 
+import os
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 Step = tuple[Any, ...]
+
+
+def share_of(count: int) -> int:
+    """How many of so many scripts are run: three in five, all with ``PENSTOCK_LONG=1``."""
+    return count if os.environ.get("PENSTOCK_LONG") else max(1, count * 3 // 5)
 
 
 def times(random: Random, length: int, edges: Sequence[int], scale: int = 1) -> list[int]:

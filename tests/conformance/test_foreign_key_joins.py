@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from compare import check
-from random_scripts import script
+from random_scripts import script, share_of
 
 from penstock.serde import Serdes
 from penstock.state.spec import Stores
@@ -69,7 +69,7 @@ def foreign_key_script(random, foreign_keys=("x", "y", "w")):
     ],
 )
 def test_random_scripts(method, left, right):
-    for seed in range(36):
+    for seed in range(share_of(36)):
         random = Random(f"{method}{left}{right}{seed}")
         how = {} if seed % 3 else {"store": "result", **STRINGS}
         name = {"name": "fk"} if seed % 2 else {}
@@ -79,7 +79,7 @@ def test_random_scripts(method, left, right):
 @pytest.mark.capability("KT8")
 @pytest.mark.parametrize("method", METHODS)
 def test_foreign_keys_of_key_and_value(method):
-    for seed in range(36):
+    for seed in range(share_of(36)):
         steps = foreign_key_script(Random(f"both{method}{seed}"), foreign_keys=("1x", "2y", "1y"))
         check(foreign_key_join(method, "plain", "plain", key_and_letter), steps, inputs=INPUTS)
 
@@ -112,7 +112,7 @@ def test_a_table_joined_with_itself(method):
         table = builder.table("left", **STRINGS)
         getattr(table, method)(table, joined, foreign_key=first_letter).to_stream().to("out", **STRINGS)
 
-    for seed in range(36):
+    for seed in range(share_of(36)):
         steps = script(Random(f"self{method}{seed}"), ("left",), EDGES, keys=("x", "y", "w"), nulls=0.25)
         check(topology, steps, inputs=INPUTS)
 
@@ -125,5 +125,5 @@ def test_a_join_of_a_foreign_key_join(method):
         table = getattr(left, method)(right, joined, foreign_key=first_letter, store="result", **STRINGS)
         table.left_join(left, joined).to_stream().to("out", **STRINGS)
 
-    for seed in range(24):
+    for seed in range(share_of(24)):
         check(topology, foreign_key_script(Random(f"then{method}{seed}")), inputs=INPUTS)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from compare import check, kafka_side, penstock_side, run_both
-from random_scripts import script
+from random_scripts import script, share_of
 
 from penstock.errors import TopologyError
 from penstock.serde import Serdes
@@ -54,7 +54,7 @@ def stream_join(method, window, with_key=False, **how):
 @pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
 @pytest.mark.parametrize("scale", SCALES)
 def test_random_scripts(method, scale):
-    for seed in range(60 if scale == 1 else 48):
+    for seed in range(share_of(60 if scale == 1 else 48)):
         random = Random(f"{method}{scale}{seed}")
         window = windows(WINDOWS[seed % len(WINDOWS)], scale)
         steps = script(random, ("left", "right"), EDGES, scale=scale)
@@ -65,7 +65,7 @@ def test_random_scripts(method, scale):
 @pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
 def test_windows_without_a_length(method):
     # Kafka cannot list a store of such windows: output and changelogs are compared
-    for seed in range(20):
+    for seed in range(share_of(20)):
         random = Random(f"{method}{seed}")
         steps = script(random, ("left", "right"), EDGES)
         topology = stream_join(method, JoinWindows(0, grace=random.choice([0, 4])))
@@ -84,7 +84,7 @@ def all_output(side, topology, steps):
 @pytest.mark.capability("KS13", "CO6")
 @pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
 def test_named_joins_with_named_stores(method):
-    for seed in range(10):
+    for seed in range(share_of(10)):
         steps = script(Random(seed), ("left", "right"), EDGES)
         topology = stream_join(method, JoinWindows(5, grace=2), name="joined", store="kept")
         check(topology, steps, inputs=INPUTS, in_memory=False)
@@ -111,7 +111,7 @@ STORES = {
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
 def test_stores_of_a_join(method, store):
-    for seed in range(4):
+    for seed in range(share_of(4)):
         steps = script(Random(f"{store}{seed}"), ("left", "right"), EDGES)
         name = "joined" if seed % 2 else None
         topology = stream_join(method, JoinWindows(5, grace=2), name=name, store=STORES[store])
@@ -144,7 +144,7 @@ def test_joins_of_re_keyed_streams(method):
         result = getattr(left, method)(right, joined, window=JoinWindows(5, grace=2), **how)
         result.to("out", key=Serdes.string, value=Serdes.string)
 
-    for seed in range(20):
+    for seed in range(share_of(20)):
         steps = script(Random(f"re-keyed{seed}"), ("left", "right"), EDGES)
         check(topology, steps, inputs=INPUTS, in_memory=False)
 
@@ -164,7 +164,7 @@ def self_join(window, with_key):
 @pytest.mark.parametrize("optimize", [(), ("single_store_self_join",)], ids=["two stores", "one store"])
 @pytest.mark.parametrize("scale", SCALES)
 def test_self_joins(optimize, scale):
-    for seed in range(78):
+    for seed in range(share_of(78)):
         random = Random(f"self{scale}{seed}")
         window = windows(WINDOWS[seed % len(WINDOWS)], scale)
         steps = script(random, ("left",), EDGES, scale=scale, length=16)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from compare import check, run_both
-from random_scripts import script
+from random_scripts import script, share_of
 
 from penstock.serde import Serdes
 from penstock.state.spec import Stores
@@ -62,7 +62,7 @@ def stream_table_join(method, table, with_key=False, **how):
 @pytest.mark.parametrize("method", ["join", "left_join"])
 @pytest.mark.parametrize("table", TABLES)
 def test_random_scripts(method, table):
-    for seed in range(45):
+    for seed in range(share_of(45)):
         steps = script(Random(f"{method}{table}{seed}"), TOPICS, EDGES)
         check(stream_table_join(method, table, with_key=seed % 2 == 1), steps, inputs=INPUTS)
 
@@ -75,7 +75,7 @@ def test_a_versioned_table_with_a_short_history(method, history):
         table = builder.table("table", store=Stores.versioned("rows", history=history), **STRINGS)
         getattr(builder.stream("stream", **STRINGS), method)(table, joined).to("out", **STRINGS)
 
-    for seed in range(30):
+    for seed in range(share_of(30)):
         steps = script(Random(f"{method}{history}{seed}"), TOPICS, EDGES)
         # how long a store still holds what can no longer be asked for is its own affair
         check(topology, steps, inputs=INPUTS, stores=False)
@@ -89,7 +89,7 @@ def test_joins_of_re_keyed_streams(method):
         table = builder.table("table", **STRINGS)
         getattr(stream, method)(table, joined, name="joined", **STRINGS).to("out", **STRINGS)
 
-    for seed in range(40):
+    for seed in range(share_of(40)):
         steps = script(Random(f"{method}{seed}"), TOPICS, EDGES, keys=("x", "y"))
         check(topology, steps, inputs=INPUTS)
 
@@ -99,7 +99,7 @@ def test_joins_of_re_keyed_streams(method):
 @pytest.mark.parametrize("grace", [0, 5, 10])
 def test_joins_with_grace(method, grace):
     topology = stream_table_join(method, "versioned", grace=grace, name="joined", **STRINGS, other_value=Serdes.string)
-    for seed in range(45):
+    for seed in range(share_of(45)):
         steps = script(Random(f"{method}{grace}{seed}"), TOPICS, EDGES)
         # Kafka fails on a record without a key where a left join waits; without grace it joins it, as we do
         steps = [step for step in steps if step[1] is not None or method == "join"]
@@ -141,7 +141,7 @@ def global_join(method, select, with_key):
     ids=["key", "value", "both"],
 )
 def test_global_joins(method, select):
-    for seed in range(55):
+    for seed in range(share_of(55)):
         steps = script(Random(f"{method}{seed}"), TOPICS, EDGES, keys=("x", "y", "a"))
         # Kafka's global table fails on a record without a key only in some stores: it is dropped in both
         check(global_join(method, select, seed % 2 == 1), steps, inputs=INPUTS)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from compare import check
-from random_scripts import script
+from random_scripts import script, share_of
 
 from penstock.serde import Serdes
 from penstock.state.spec import Stores
@@ -73,7 +73,7 @@ def table_join(method, left, right, joiner=joined, result=None, after=lambda tab
     ],
 )
 def test_random_scripts(method, left, right):
-    for seed in range(36):
+    for seed in range(share_of(36)):
         steps = script(Random(f"{method}{left}{right}{seed}"), ("left", "right"), EDGES, nulls=0.3)
         result = "result" if seed % 3 == 0 else None
         joiner = sometimes_none if seed % 2 else joined
@@ -83,7 +83,7 @@ def test_random_scripts(method, left, right):
 @pytest.mark.capability("KT7")
 @pytest.mark.parametrize("method", METHODS)
 def test_results_kept_in_a_versioned_store(method):
-    for seed in range(36):
+    for seed in range(share_of(36)):
         steps = script(Random(f"{method}{seed}"), ("left", "right"), EDGES, nulls=0.3)
         result = Stores.versioned("result", history=HISTORY)
         check(table_join(method, "plain", "versioned", result=result), steps, inputs=INPUTS)
@@ -99,7 +99,7 @@ def test_versioned_tables_with_a_short_history(method):
         )
         getattr(left, method)(right, joined).to_stream().to("out", **STRINGS)
 
-    for seed in range(36):
+    for seed in range(share_of(36)):
         steps = script(Random(f"short{method}{seed}"), ("left", "right"), EDGES, nulls=0.3)
         # how long a store still holds what can no longer be asked for is its own affair
         check(topology, steps, inputs=INPUTS, stores=False)
@@ -119,7 +119,7 @@ AFTER = {
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("after", AFTER)
 def test_what_follows_a_join(method, after):
-    for seed in range(30):
+    for seed in range(share_of(30)):
         steps = script(Random(f"{method}{after}{seed}"), ("left", "right"), EDGES, nulls=0.3)
         result = "result" if seed % 2 else None
         check(table_join(method, "plain", "stored", result=result, after=AFTER[after]), steps, inputs=INPUTS)
@@ -135,6 +135,6 @@ def test_joins_of_joins(first, second):
         getattr(both, second)(third, joined).to_stream().to("out", **STRINGS)
         getattr(third, second)(both, joined).to_stream().to("out2", **STRINGS)
 
-    for seed in range(20):
+    for seed in range(share_of(20)):
         steps = script(Random(f"{first}{second}{seed}"), ("left", "right", "third"), EDGES, nulls=0.3)
         check(topology, steps, inputs=INPUTS)
