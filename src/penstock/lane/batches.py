@@ -100,8 +100,9 @@ def envelope_batches(table: pa.Table, topics: Sequence[str], mixes: Mixes = neve
         keys = [("partition", "ascending"), ("place", "ascending")]
         order = pc.sort_indices(table, sort_keys=keys).to_numpy()
     else:
-        by = [places[name] for name in ("sub", "offset", "partition", "topic", "reached")]
-        order = order_by((*by, shards))
+        by = [places[name] for name in ("offset", "partition", "topic", "reached")]
+        subs = list(places["sub"].T[::-1]) if "sub" in places else []  # what has none comes before its siblings
+        order = order_by((*subs, *by, shards))
     names = _whole(table["name"]).dictionary_encode()
     sources = [name for name in names.dictionary.to_pylist() for _ in range(2)]
     counted = kind[order] == COUNTED

@@ -24,6 +24,7 @@ Contract: a writer makes whole batches of the schema; the reader checks the sche
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -136,51 +137,108 @@ def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
     )
 
 
-#: a place with one sub and without raw bytes
-_PLACE = np.dtype(
-    [
-        *(("reached", ">u8"), ("topic", ">u4"), ("partition", ">u4"), ("offset", ">u8"), ("one", "u1"), ("sub", ">u4")),
-        *(("end", "u1"), ("timestamp", ">u8"), ("floor", ">u8"), ("index", ">u4")),
-    ]
-)
+@cache
+def _places_of(depth: int) -> np.dtype[Any]:
+    """Return what places with so many subs and without raw bytes are made of."""
+    head = (("reached", ">u8"), ("topic", ">u4"), ("partition", ">u4"), ("offset", ">u8"))
+    subs = (field for at in range(depth) for field in ((f"one{at}", "u1"), (f"sub{at}", ">u4")))
+    return np.dtype([*head, *subs, ("end", "u1"), ("timestamp", ">u8"), ("floor", ">u8"), ("index", ">u4")])
 
 
-def pack_places(numbers: Mapping[str, Any], subs: Any) -> pa.Array:
-    """Return what ``pack_place`` returns, for many at a time: ``numbers`` by the names of an origin's, ``subs`` one for each.
+#: bytes of a place without subs, and of each sub
+_BARE, _EACH = _places_of(0).itemsize, _SUB.size
+
+
+def pack_places(numbers: Mapping[str, Any], subs: Any = None) -> pa.Array:
+    """Return what ``pack_place`` returns, for many at a time: ``numbers`` by the names of an origin's.
+
+    ``sub``, if it is there, has the subs of an origin in a row, with −1 behind them; ``subs`` are one more for each.
 
     >>> numbers = dict(topic=[3], partition=[1], offset=[7], timestamp=[5], index=[1], floor=[-1], reached=[9])
-    >>> packed = pack_places({name: np.array(column) for name, column in numbers.items()}, np.array([2]))
+    >>> origin = {name: np.array(column) for name, column in numbers.items()}
+    >>> packed = pack_places(origin, np.array([2]))
     >>> packed[0].as_py() == pack_place(Origin("t", 1, 7, 5, None, None, (), 1, -1, 9), (2,), 3, False)
     True
-    >>> unpack_places(packed)["offset"].tolist(), unpack_places(packed)["floor"].tolist()
-    ([7], [-1])
+    >>> found = unpack_places(packed)
+    >>> found["offset"].tolist(), found["floor"].tolist(), found["sub"].tolist()
+    ([7], [-1], [[2]])
+    >>> unpack_places(pa.concat_arrays([pack_places(origin), pack_places(found, np.array([4]))]))["sub"].tolist()
+    [[-1, -1], [2, 4]]
     """
-    places = np.zeros(len(subs), dtype=_PLACE)
-    places["one"], places["sub"], places["topic"] = 1, subs, numbers["topic"]
+    before = numbers.get("sub")
+    columns = [] if before is None else list(before.T)
+    count = len(numbers["topic"])
+    depths = np.zeros(count, dtype=np.int64) if before is None else (before >= 0).sum(axis=1)
+    known = np.unique(depths).tolist()
+    if len(known) <= 1:
+        depth = known[0] if known else 0
+        return _packed(numbers, [*columns[:depth], *([] if subs is None else [subs])])
+    packed, order = [], []
+    for depth in known:
+        mine = np.flatnonzero(depths == depth)
+        some = {name: column[mine] for name, column in numbers.items()}
+        own = [column[mine] for column in columns[:depth]]
+        packed.append(_packed(some, [*own, *([] if subs is None else [subs[mine]])]))
+        order.append(mine)
+    back = np.empty(count, dtype=np.int64)
+    back[np.concatenate(order)] = np.arange(count)
+    return pa.concat_arrays(packed).take(pa.array(back))
+
+
+def _packed(numbers: Mapping[str, Any], subs: Sequence[Any]) -> pa.Array:
+    """Return places that all have as many subs."""
+    layout = _places_of(len(subs))
+    places = np.zeros(len(numbers["topic"]), dtype=layout)
+    places["topic"] = numbers["topic"]
+    for at, column in enumerate(subs):
+        places[f"one{at}"], places[f"sub{at}"] = 1, column
     for name in ("reached", "offset", "timestamp", "floor"):
         places[name] = numbers[name].astype(np.uint64) + np.uint64(_LONG)
     for name in ("partition", "index"):
         places[name] = (numbers[name] + _INT).astype(np.uint32)
-    size = pa.binary(_PLACE.itemsize)
-    return pa.Array.from_buffers(size, len(subs), [None, pa.py_buffer(places.tobytes())]).cast(pa.binary())
+    size = pa.binary(layout.itemsize)
+    return pa.Array.from_buffers(size, len(places), [None, pa.py_buffer(places.tobytes())]).cast(pa.binary())
 
 
 def unpack_places(data: pa.Array) -> dict[str, Any] | None:
-    """Return the numbers of places that all have one sub and no raw bytes, of records that have a topic; else None."""
+    """Return the numbers of places without raw bytes, of records that have a topic, as ``pack_places`` takes them; else None."""
     if len(data) == 0 or data.null_count:
         return None
-    lengths = pc.binary_length(data)
-    if pc.min(lengths).as_py() != _PLACE.itemsize or pc.max(lengths).as_py() != _PLACE.itemsize:
+    lengths = pc.binary_length(data).to_numpy()
+    known = np.unique(lengths).tolist()
+    if any(length < _BARE or (length - _BARE) % _EACH for length in known):
         return None
-    whole = data.cast(pa.binary(_PLACE.itemsize))
-    buffer = np.frombuffer(whole.buffers()[1], dtype=_PLACE)[whole.offset : whole.offset + len(whole)]
-    if not (buffer["one"] == 1).all() or (buffer["partition"] < _INT).any():
+    if len(known) == 1:
+        return _unpacked(data, (known[0] - _BARE) // _EACH)
+    deepest = (known[-1] - _BARE) // _EACH
+    numbers: dict[str, Any] = {"sub": np.full((len(data), deepest), -1, dtype=np.int64)}
+    for length in known:
+        mine, depth = np.flatnonzero(lengths == length), (length - _BARE) // _EACH
+        found = _unpacked(data.take(pa.array(mine)), depth)
+        if found is None:
+            return None
+        if depth:
+            numbers["sub"][mine, :depth] = found.pop("sub")
+        for name, column in found.items():
+            numbers.setdefault(name, np.empty(len(data), dtype=np.int64))[mine] = column
+    return numbers
+
+
+def _unpacked(data: pa.Array, depth: int) -> dict[str, Any] | None:
+    """Return the numbers of places that have so many subs; None if they are others of this length."""
+    layout = _places_of(depth)
+    whole = data.cast(pa.binary(layout.itemsize))
+    buffer = np.frombuffer(whole.buffers()[1], dtype=layout)[whole.offset : whole.offset + len(whole)]
+    flags = (buffer[f"one{at}"] == 1 for at in range(depth))
+    if not all(flag.all() for flag in flags) or buffer["end"].any() or (buffer["partition"] < _INT).any():
         return None
-    numbers: dict[str, Any] = {name: buffer[name].astype(np.int64) for name in ("topic", "sub")}
+    numbers: dict[str, Any] = {"topic": buffer["topic"].astype(np.int64)}
     for name in ("reached", "offset", "timestamp", "floor"):
         numbers[name] = (buffer[name].astype(np.uint64) - np.uint64(_LONG)).astype(np.int64)
     for name in ("partition", "index"):
         numbers[name] = buffer[name].astype(np.int64) - _INT
+    if depth:
+        numbers["sub"] = np.stack([buffer[f"sub{at}"].astype(np.int64) for at in range(depth)], axis=1)
     return numbers
 
 

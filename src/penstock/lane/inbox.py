@@ -154,8 +154,15 @@ class Origins(Protocol):
         ...
 
 
+def _subs(rows: Any) -> Iterable[tuple[int, ...]]:
+    """Return the subs of origins; what is −1 is not there."""
+    if not (rows < 0).any():
+        return map(tuple, rows.tolist())
+    return [tuple(sub for sub in row if sub >= 0) for row in rows.tolist()]
+
+
 class NumberedOrigins:
-    """Makes origins of their numbers, by name: topic, partition, offset, timestamp, index, floor, reached, and sub, if there is one.
+    """Makes origins of their numbers, by name: topic, partition, offset, timestamp, index, floor, reached, and sub, if there are such.
 
     ``raw``: the columns of raw keys and values, and what makes the headers; None where they have not come along.
     """
@@ -183,7 +190,7 @@ class NumberedOrigins:
         if self._raw is not None:
             keys, values = self._raw[0][part].to_pylist(), self._raw[1][part].to_pylist()
             headers = repeat(()) if self._raw[2] is None else self._raw[2]()[part]
-        subs = zip(numbers["sub"], strict=True) if "sub" in numbers else repeat(())
+        subs: Iterable[Any] = _subs(self._numbers["sub"][part]) if "sub" in numbers else repeat(())
         places = (topics, numbers["partition"], numbers["offset"], numbers["timestamp"], keys, values, headers)
         times = (numbers["index"], numbers["floor"], numbers["reached"])
         return list(map(_new_origin, zip(*places, *times, subs, strict=False)))
@@ -194,7 +201,7 @@ class NumberedOrigins:
         return Spots(
             lambda at: self.between(begin + at, begin + at + 1)[0],
             lambda: (numbers["index"], numbers["floor"]),
-            None if "sub" in numbers else numbers,
+            numbers,
         )
 
 

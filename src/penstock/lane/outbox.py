@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,7 +26,7 @@ from penstock.lane.inbox import Batch, ShortRun
 from penstock.lane.orders import Orders, Report, Stage, encode_report
 from penstock.lane.sink import Row, SinkColumns
 from penstock.plan.plan import Step
-from penstock.record import Origin
+from penstock.record import Headers, Origin
 from penstock.serde.columns import Columns
 from penstock.state import pending
 from penstock.state.base import Sealed
@@ -131,7 +131,7 @@ class Outbox:
             leaving.keys,
             leaving.values,
             pa.array(columns.timestamps),
-            _packed_headers(columns),
+            _packed_headers(columns.headers, count),
         ]
         if self._stage.keeps_raw:
             arrays.append([self._came_from(columns.origin(at)) for at in range(count)])
@@ -153,7 +153,7 @@ class Outbox:
             keys,
             values,
             pa.array(columns.timestamps),
-            _packed_headers(columns),
+            _packed_headers(columns.headers, len(columns)),
             self._places(columns, subs),
         ]
         return batch_of(kind, pa.array(goes, pa.int64()), arrays)
@@ -167,13 +167,8 @@ class Outbox:
             if self._step.exchange:
                 return np.full(len(columns), leaving.shard, dtype=np.int64)
             keys = pa.array([columns.origin(at).key for at in range(len(columns))], pa.binary())
-        encoded = keys.dictionary_encode()
-        of_key = np.array([shard_of(key, shards) for key in encoded.dictionary.to_pylist()] or [0], dtype=np.int64)
-        goes = of_key[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
-        if encoded.null_count:  # without a key it stays with its source partition
-            indexes = np.maximum(columns.of_source(columns.spots.numbers()[0]), 0)
-            goes = np.where(keys.is_null().to_numpy(zero_copy_only=False), indexes % shards, goes)
-        return goes
+        # without a key it stays with its source partition
+        return _shards_of(keys, shards, lambda: np.maximum(columns.of_source(columns.spots.numbers()[0]), 0))
 
     def _places(self, columns: Columns, subs: Any) -> Any:
         """Return where records came from, each with its position among siblings."""
@@ -194,13 +189,34 @@ class Outbox:
 
     def pass_on(self, batch: Batch | ShortRun) -> pa.RecordBatch:
         """Return raw rows of a source of a later step as records for it."""
-        shards, one, origins = self._stage.shards, batch.source in self._stage.plan.one_shard, batch.origins
+        one = batch.source in self._stage.plan.one_shard
+        if isinstance(batch, Batch) and not self._stage.keeps_raw:
+            numbers = batch.spots.arrays
+            if numbers is not None:
+                return self._pass_columns(batch, numbers, one)
+        shards, origins = self._stage.shards, batch.origins
         goes = [0 if one else shard_of(key, shards, o.partition) for key, o in zip(batch.keys, origins, strict=True)]
         raw = self._stage.keeps_raw
         places = [pack_place(o, (), self._topic_number[str(o.topic)], raw) for o in origins]
         columns: list[Any] = [[batch.source] * len(goes), goes, batch.keys, batch.values, batch.timestamps]
         headers = [pack_headers(h) for h in batch.headers]
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
+
+    def _pass_columns(self, batch: Batch, numbers: Mapping[str, Any], one: bool) -> pa.RecordBatch:
+        count = len(batch)
+        shards = np.zeros(count, dtype=np.int64)
+        if not one:
+            shards = _shards_of(batch.key, self._stage.shards, lambda: numbers["partition"])
+        arrays: list[Any] = [
+            pa.repeat(pa.scalar(batch.source, pa.string()), count),
+            pa.array(shards, pa.int32()),
+            batch.key,
+            batch.value,
+            pa.array(batch.times),
+            _packed_headers(batch.some_headers, count),
+            pack_places(numbers),
+        ]
+        return batch_of(RECORD, pa.array(shards, pa.int64()), arrays)
 
     def pending(self, shard: int, sealed: dict[str, Sealed]) -> pa.RecordBatch:
         """Return writes of an epoch for the later steps that read them: a row for each store, these steps are not the same."""
@@ -254,10 +270,20 @@ def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkC
         yield rows
 
 
-def _packed_headers(columns: Columns) -> Any:
-    if columns.headers is None:
-        return pa.nulls(len(columns), pa.binary())
-    return [pack_headers(headers) for headers in columns.headers]
+def _shards_of(keys: pa.Array, shards: int, otherwise: Callable[[], Any]) -> Any:
+    """Return the shards of keys; ``otherwise`` gives the numbers that count where there is no key."""
+    encoded = keys.dictionary_encode()
+    of_key = np.array([shard_of(key, shards) for key in encoded.dictionary.to_pylist()] or [0], dtype=np.int64)
+    found = of_key[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    if encoded.null_count:
+        found = np.where(keys.is_null().to_numpy(zero_copy_only=False), otherwise() % shards, found)
+    return found
+
+
+def _packed_headers(rows: Sequence[Headers] | None, count: int) -> Any:
+    if rows is None:
+        return pa.nulls(count, pa.binary())
+    return [pack_headers(headers) for headers in rows]
 
 
 def _counted(keys: pa.Array, columns: Columns, subs: Any) -> tuple[pa.Array, pa.Array, Columns, Any]:

@@ -201,14 +201,13 @@ class StepRun:
         kind = table["kind"]
         mine = pc.is_in(table["name"], value_set=pa.array(self._step.sources, pa.string()))
         own = pc.and_(pc.less_equal(kind, COUNTED), mine)
-        handed = pc.and_(
-            pc.equal(kind, PENDING), pc.is_in(table["name"], value_set=pa.array(self._step.stores, pa.string()))
-        )
+        waiting = pc.equal(kind, PENDING)
+        handed = pc.and_(waiting, pc.is_in(table["name"], value_set=pa.array(self._step.stores, pa.string())))
         for row in table.filter(handed).select(["name", "partition", "value"]).to_pylist():
             for store, sealed in pending.unpack(row["value"]).items():
                 _join(self._handed.setdefault(row["partition"], {}), store, sealed)
         last = self._level == self._stage.plan.steps[-1].level
-        rides = pc.invert(pc.or_(own, handed)) if last else pc.invert(own)
+        rides = pc.invert(pc.or_(own, waiting)) if last else pc.invert(own)
         riding = table.filter(rides)
         if len(riding):
             yield from riding.combine_chunks().to_batches()
