@@ -58,12 +58,22 @@ usual = st.lists(
 class Runs:
     """An application's steps, run without Spark over a folder of its own."""
 
-    def __init__(self, shape: Callable[[StreamsBuilder], None], folder: str, policy: str) -> None:
+    def __init__(
+        self,
+        shape: Callable[[StreamsBuilder], None],
+        folder: str,
+        policy: str,
+        *,
+        optimize: str | tuple[str, ...] = (),
+        between: bool = False,
+    ) -> None:
+        #: whether the records between the steps can be seen, too
+        self._between = between
         builder = StreamsBuilder()
         shape(builder)
         policies = {f"on_{name}_error": policy for name in ("processing", "deserialization")}
         config = configuration.load({"application_id": "app", "dead_letter_topic": "dead", **policies}, environ={})
-        plan = make_plan(builder.build())
+        plan = make_plan(builder.build(optimize=optimize))
         self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
         self._worker = Worker(self._stage)
         topics = {
@@ -89,13 +99,21 @@ class Runs:
             global_ends=[], told=told,
         )  # fmt: skip
         rows = [row for row in map(self._raw, given_records) if row is not None]
+        passing: list[Any] = []
         batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
         for step in self._stage.plan.steps:
             first = step.level == 0
             if first and step.exchange and step.timed:
                 batches = list(run.tell_times(self._worker, orders, batches))
             batches = list(run_step(self._worker, orders, step.level, 0, batches))
-        return self._seen([row for batch in batches for row in rows_of(batch)])
+            if self._between:
+                rows_between = [row[2:] for batch in batches for row in rows_of(batch) if row.kind == RECORD]
+                rows_between.sort(
+                    key=lambda row: (row[0], row[-1])
+                )  # by source and place; of siblings the order counts, not the number
+                passing.append([(*row[:-1], row[-1][:24]) for row in rows_between])
+        seen = self._seen([row for batch in batches for row in rows_of(batch)])
+        return {**seen, "between": passing} if self._between else seen
 
     def _raw(self, record: Any) -> dict[str, Any] | None:
         topic, partition, key, value, timestamp, headers = record
@@ -141,8 +159,20 @@ class Runs:
             self._shards[shard] = ShardOrder(str(self._epoch), last, (*known, name))
 
 
-def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str, *, apart: bool = False) -> None:
-    """Compare by column with one by one; ``apart``: with columns of one source at a time, too, however few records they have."""
+def both_ways(
+    shape: Any,
+    folders: Any,
+    epochs: list[list[Any]],
+    policy: str,
+    *,
+    apart: bool = False,
+    most: int = 1 << 15,
+    **how: Any,
+) -> None:
+    """Compare by column with one by one; ``apart``: with columns of one source at a time, too, however few records they have.
+
+    ``most``: rows of several sources that go together at most. ``how``: as ``Runs`` takes it.
+    """
     ways = [(1, 1, 1), (NEVER, 16, NEVER), *([(1, 1, NEVER)] if apart else [])]
     seen = []
     for few, short, few_mixed in ways:
@@ -150,7 +180,8 @@ def both_ways(shape: Any, folders: Any, epochs: list[list[Any]], policy: str, *,
             patch.setattr(run, "FEW", few)
             patch.setattr(mixed, "FEW_MIXED", few_mixed)
             patch.setattr(mixed, "SHORT", short)
-            runs = Runs(shape, folders(), policy)
+            patch.setattr(mixed, "MOST_MIXED", most)
+            runs = Runs(shape, folders(), policy, **how)
             seen.append([runs.epoch(epoch) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen
     assert not any("failed" in epoch for epoch in seen[0]), seen[0]

@@ -109,7 +109,7 @@ def test_a_row_is_as_the_last_update_in_front_has_left_it(events):
         return
     places, keys, new = zip(*told, strict=True)
     questions = pa.array([key for _, key in asked]), np.array([place for place, _ in asked])
-    found, at = rows_as_of(rows, *questions, Told(pa.array(keys), np.array(places), list(new)))
+    found, at = rows_as_of(rows.get_many, *questions, Told(pa.array(keys), np.array(places), list(new)))
     assert [found[place] for place in at] == wanted
 
 

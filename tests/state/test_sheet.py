@@ -140,12 +140,15 @@ def test_what_was_forwarded_by_column_is_what_those_downstream_know():
     store = opened(MemoryState())
     told = []
     store.on_flush(lambda *row: told.append(row), send_old=False)
-    store.on_flush_columns(lambda columns, commits: commits.append(lambda: told.append(columns.keys.items)))
+    store.on_flush_columns(
+        lambda columns, commits: commits.append(lambda: told.append((columns.keys.items, columns.values.items)))
+    )
     count_by_column(store, [("a", 1), ("b", 1)])
     assert store.flush()
     store.write("a", None, 5)
+    store.write("c", None, 5)
     assert store.flush()
-    assert told == [["a", "b"], ("a", None, None, 5, ())]
+    assert told == [(["a", "b"], [1, 1]), (["a"], [None])]
     assert {key: value for key, value, *_ in store.seal().changelog} == {b"a": None, b"b": Serdes.int64.serialize(1)}
 
 

@@ -10,6 +10,7 @@ from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.stores import Serdes2, table_store
 from penstock.dsl.tables import SourceTable
 from penstock.errors import TopologyError
+from penstock.operators.foreign_key_columns import Sides
 from penstock.operators.foreign_key_join import (
     ForeignTableUpdate,
     ResponseJoin,
@@ -54,6 +55,7 @@ def join(
     key, value = this._key or Serdes.string, this._value or Serdes.json
     other_key, other_value = other._key or Serdes.string, other._value or Serdes.json
     subscription, response = SubscriptionWrapperSerde(key), SubscriptionResponseWrapperSerde(other_value)
+    sides = Sides(key, other_key, other_value)
 
     # the order of the following lines is the order of the numbers in the names
     topic = graph.name(name, f"{PREFIX}SUBSCRIPTION-REGISTRATION-", "-subscription-registration") + "-topic"
@@ -62,7 +64,7 @@ def join(
             graph.name(name, f"{PREFIX}SUBSCRIPTION-REGISTRATION-", "-subscription-registration-processor"),
             processor(lambda node: SubscriptionSend(
                 extract=foreign_key, foreign_key=other_key, value=value, left=left, with_key=with_key,
-                versioned=bool(node.versioned_parents),
+                versioned=bool(node.versioned_parents), sides=sides,
             )),
             looks_at_versions=True,
         ),
@@ -82,7 +84,7 @@ def join(
     answer = graph.add(
         GraphNode(
             graph.name(name, PROCESSOR, "-subscription-join-foreign"),
-            processor(one(SubscriptionJoin(right=rows)), connect=rows.stores),
+            processor(one(SubscriptionJoin(right=rows, sides=sides)), connect=rows.stores),
         ),
         receive,
     )
@@ -90,7 +92,7 @@ def join(
         GraphNode(
             graph.name(name, PROCESSOR, "-foreign-join-subscription"),
             processor(
-                lambda node: ForeignTableUpdate(store=kept.name, versioned=bool(node.versioned_parents)),
+                lambda node: ForeignTableUpdate(store=kept.name, versioned=bool(node.versioned_parents), sides=sides),
                 stores=lambda: (kept,),
             ),
             looks_at_versions=True,
@@ -104,7 +106,9 @@ def join(
     resolve = graph.add(
         GraphNode(
             graph.name(name, f"{PREFIX}SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver"),
-            processor(one(ResponseJoin(table=own, joiner=joiner, value=value, left=left)), connect=own.stores),
+            processor(
+                one(ResponseJoin(table=own, joiner=joiner, value=value, left=left, sides=sides)), connect=own.stores
+            ),
         ),
         back,
     )

@@ -17,6 +17,7 @@ from penstock.lane.task import Task
 from penstock.record import Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Column, Columns
+from penstock.serde.foreign_key import SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
 from penstock.topology.node import SourceNode
 
 #: (key, value, timestamp, headers, origin)
@@ -174,6 +175,10 @@ class Sources:
             task.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
 
+#: what the nodes behind a topic of ours read by column themselves
+_READ_BY_NODES = (SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde)
+
+
 def decode_all(serde: Serde[Any], column: Sequence[bytes | None]) -> list[Any] | None:
     """Return a decoded column, or None if a value of it is refused: then each is asked for by itself.
 
@@ -192,4 +197,5 @@ def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None
     """Return bytes as a column. What nobody asks for must be such as can be read, too: of bytes and of text that is known."""
     if serde == Serdes.string:
         data.cast(pa.string())
-    return Column(data=data, serde=serde, made=made, told=None if serde in (Serdes.string, Serdes.bytes) else told)
+    known = serde in (Serdes.string, Serdes.bytes) or isinstance(serde, _READ_BY_NODES)
+    return Column(data=data, serde=serde, made=made, told=None if known else told)

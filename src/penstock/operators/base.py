@@ -18,8 +18,9 @@ from penstock.processor.context import NodeHost
 from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
 from penstock.schedule import Schedule
+from penstock.serde import Serde
 from penstock.serde.columns import OnColumns
-from penstock.state.as_of import ReadColumns
+from penstock.state.as_of import ReadColumns, ReadRaw
 from penstock.state.partition_times import PartitionTimes
 from penstock.watermark import LatePolicy
 
@@ -244,6 +245,10 @@ class TableView(ABC):
 
     def open_columns(self, context: OperatorContext) -> ReadColumns | None:
         """Return what reads the rows of many keys, or None where there is no such thing."""
+        return None
+
+    def open_raw(self, context: OperatorContext, key: Serde[Any], value: Serde[Any]) -> ReadRaw | None:
+        """Return what reads the rows of many keys as bytes of these serdes, with timestamps; None where there is no such thing."""
         return None
 
 

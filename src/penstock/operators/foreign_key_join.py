@@ -28,8 +28,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
+from penstock.operators.foreign_key_columns import Resolving, Sides, open_answer, open_receive, open_send, open_update
 from penstock.record import Headers
 from penstock.serde import Serde
+from penstock.serde.columns import OnColumns
 from penstock.serde.foreign_key import (
     CombinedKey,
     CombinedKeySerde,
@@ -68,6 +70,8 @@ class SubscriptionSend(Operator):
     left: bool
     with_key: bool = False
     versioned: bool = False
+    #: the serdes of both sides, where records may go by column
+    sides: Sides | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -86,6 +90,12 @@ class SubscriptionSend(Operator):
                 forward(foreign_key, SubscriptionWrapper(fingerprint, instruction, key, 1, 0), timestamp, headers)
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many updates, which have old values; not of a versioned table."""
+        if forward is None or self.sides is None or self.versioned:
+            return None
+        return open_send(context, forward, self.sides, self.value, self.extract, self.left, self.with_key)
 
     def _inner_instructions(self, context: OperatorContext) -> Callable[[Any, Any, Any], list[tuple[Any, Instruction]]]:
         foreign_key_of, changed, drop = self._foreign_key_of(), self._changed(), context.drop
@@ -157,6 +167,14 @@ class SubscriptionReceive(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many subscriptions; they are handed on by their foreign keys."""
+        return None if forward is None else open_receive(context, forward, context.store(self.store))
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionJoin(Operator):
@@ -166,6 +184,7 @@ class SubscriptionJoin(Operator):
     """
 
     right: TableView
+    sides: Sides | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -191,6 +210,17 @@ class SubscriptionJoin(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many subscriptions, where the right rows are stored as they are answered with."""
+        if forward is None or self.sides is None or not self.sides.stay_bytes:
+            return None
+        read = self.right.open_raw(context, self.sides.foreign_key, self.sides.foreign_value)
+        return None if read is None else open_answer(forward, self.sides, read)
+
+    def reads(self) -> tuple[str, ...]:
+        """The stores of the right table."""
+        return self.right.stores
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignTableUpdate(Operator):
@@ -201,6 +231,7 @@ class ForeignTableUpdate(Operator):
 
     store: str
     versioned: bool = False
+    sides: Sides | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -220,6 +251,17 @@ class ForeignTableUpdate(Operator):
                 forward(combined.primary_key, response, timestamp, headers)
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many updates; not of a versioned table."""
+        if forward is None or self.versioned or self.sides is None or not self.sides.stay_bytes:
+            return None
+        subscribers = context.store(self.store).make_prefix_read()
+        return None if subscribers is None else open_update(forward, self.sides, subscribers)
+
+    def reads(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
 
 
 def _prefix_of(key: Any) -> Callable[[Any], bytes]:
@@ -243,6 +285,7 @@ class ResponseJoin(Operator):
     joiner: Callable[[Any, Any], Any]
     value: Serde[Any]
     left: bool
+    sides: Sides | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -260,6 +303,17 @@ class ResponseJoin(Operator):
             forward(key, None if gone else joiner(current, value), timestamp, headers)
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many responses."""
+        read = self.table.open_columns(context)
+        if forward is None or self.sides is None or read is None:
+            return None
+        return Resolving(read, self.value, self.joiner, self.left).open(context, forward, self.sides)
+
+    def reads(self) -> tuple[str, ...]:
+        """The stores of the left table."""
+        return self.table.stores
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

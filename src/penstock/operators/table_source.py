@@ -67,7 +67,7 @@ class TableSource(Operator):
         if put is None:
             return None
         if store.cached:
-            if forward is not None and not self.send_old:
+            if forward is not None:
                 store.on_flush_columns(forward)
             return _open_with_keys(put, drop)
         if forward is None or self.send_old:

@@ -13,8 +13,9 @@ from penstock.operators.base import Lookup, OperatorContext, TableView
 from penstock.operators.process import open_transformer
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import NO_ORIGIN
+from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns
-from penstock.state.as_of import Found, ReadColumns
+from penstock.state.as_of import Found, ReadColumns, ReadRaw
 from penstock.state.rows import RowStore
 from penstock.state.spec import StoreKind
 
@@ -63,6 +64,11 @@ class StoreView(TableView):
         """Return what reads the rows of many keys: of a plain store."""
         store = context.store(self.store)
         return store.make_column_read() if isinstance(store, RowStore) else None
+
+    def open_raw(self, context: OperatorContext, key: Serde[Any], value: Serde[Any]) -> ReadRaw | None:
+        """Return what reads rows as they are stored: of a plain store that has these serdes."""
+        store = context.store(self.store)
+        return store.make_raw_read() if isinstance(store, RowStore) and store.serdes == (key, value) else None
 
 
 def _by_window(store: Any) -> Lookup:

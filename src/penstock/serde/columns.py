@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.record import Headers, Origin
 from penstock.serde.base import Serde
-from penstock.serde.json_lines import json_lines
+from penstock.serde.json_lines import JsonLines, json_lines
 from penstock.serde.traits import is_canonical, is_stable
 
 
@@ -108,12 +108,17 @@ class Column:
 
     def _decoded(self, data: Any) -> list[Any]:
         assert self._serde is not None
-        if isinstance(data, pa.Array):
-            lines = json_lines(self._serde)
-            found = None if lines is None else lines.decode(data)
-            if found is not None:
+        lines = json_lines(self._serde)
+        if lines is not None:
+            rows = data if isinstance(data, pa.Array) else pa.array(data, pa.binary())
+            known = rows.drop_null() if rows.null_count else rows
+            found = lines.decode(known)
+            if found is not None and not rows.null_count:
                 self._complete = True
                 return found
+            if found is not None:
+                return spread_out(found, rows.is_valid().to_numpy(zero_copy_only=False))
+        if isinstance(data, pa.Array):
             data = data.to_pylist()
         decode = self._serde.deserialize
         return [None if item is None else decode(item) for item in data] if _has_none(data) else list(map(decode, data))
@@ -143,7 +148,7 @@ class Column:
         if self.is_bytes_of(serde, read=read):
             return self._bytes()
         lines = json_lines(serde)
-        found = None if lines is None else lines.encode(self.items)
+        found = None if lines is None else _encoded(lines, self.items)
         if found is not None:
             return found
         encode = serde.serialize
@@ -179,6 +184,30 @@ class Column:
 
 def _has_none(items: Iterable[Any]) -> bool:
     return any(map(is_, items, repeat(None)))
+
+
+def spread_out(items: list[Any], there: Any) -> list[Any]:
+    """Return items at the places where they are, and None at the others.
+
+    >>> spread_out(["a", "b"], np.array([True, False, True]))
+    ['a', None, 'b']
+    """
+    spread: list[Any] = [None] * len(there)
+    for place, item in zip(np.flatnonzero(there).tolist(), items, strict=True):
+        spread[place] = item
+    return spread
+
+
+def _encoded(lines: JsonLines, items: list[Any]) -> pa.Array | None:
+    """Return the bytes of values, null for None; None if they have to be written one by one."""
+    found = lines.encode(items)
+    if found is not None:
+        return found
+    there = np.array([item is not None for item in items], dtype=bool)
+    if there.all() or not there.any():
+        return None
+    found = lines.encode([item for item in items if item is not None])
+    return None if found is None else found.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
 
 class Spots:
@@ -217,10 +246,11 @@ class Columns:
     """Records of one shard on their way through a chain, in order.
 
     ``headers`` None: no record has any. ``rows``: the source record of each, by its place in the batch; None: one for each.
-    ``shared``: other nodes have the same objects. ``counts``: how many records each stands for, None: itself.
+    ``shared``: other nodes have the same objects. ``counts``: how many records each stands for, None: itself. ``old``: of updates of a
+    table whose readers ask for them, the values before.
     """
 
-    __slots__ = ("counts", "headers", "keys", "rows", "shared", "spots", "timestamps", "values")
+    __slots__ = ("counts", "headers", "keys", "old", "rows", "shared", "spots", "timestamps", "values")
 
     def __init__(
         self,
@@ -232,6 +262,7 @@ class Columns:
         rows: Any = None,
         shared: bool = False,
         counts: Any = None,
+        old: Column | None = None,
     ) -> None:
         self.keys = keys
         self.values = values
@@ -241,6 +272,7 @@ class Columns:
         self.rows = rows
         self.shared = shared
         self.counts = counts
+        self.old = old
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -255,7 +287,7 @@ class Columns:
 
     def as_shared(self) -> Columns:
         """Return the same records, for several nodes."""
-        return Columns(self.keys, self.values, self.timestamps, self.headers, self.spots, self.rows, True)
+        return Columns(self.keys, self.values, self.timestamps, self.headers, self.spots, self.rows, True, old=self.old)
 
     def having(self, keys: Column | None = None, values: Column | None = None) -> Columns:
         """Return the same records with other keys or values."""

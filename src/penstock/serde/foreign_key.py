@@ -159,6 +159,12 @@ class CombinedKeySerde(Serde[CombinedKey[F, K]]):
         )
         object.__setattr__(self, "prefix", prefix)
 
+    @property
+    def parts(self) -> tuple[Serde[F], Serde[K]]:
+        """The serdes of foreign keys and of primary keys."""
+        foreign_key, primary_key = self.__reduce__()[1]
+        return foreign_key, primary_key
+
 
 def _head(version: int, newest: int, hash_: bytes | None, then: bytes = b"") -> bytes:
     if not 0 <= version <= newest:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from struct import Struct, unpack_from
 
-_SEED = 104729
+SEED = 104729
 _MASK = 0xFFFFFFFFFFFFFFFF
-_C1 = 0x87C37B91114253D5
-_C2 = 0x4CF5AD432745937F
+C1 = 0x87C37B91114253D5
+C2 = 0x4CF5AD432745937F
 _TWO_INT64 = Struct(">QQ")
 
 
@@ -19,22 +19,22 @@ def murmur3_128(data: bytes) -> bytes:
     """
     length = len(data)
     blocks = length >> 4
-    h1 = h2 = _SEED
+    h1 = h2 = SEED
     words = iter(unpack_from(f"<{2 * blocks}Q", data))
     for k1, k2 in zip(words, words, strict=True):
-        k1 = k1 * _C1 & _MASK
-        h1 ^= ((k1 << 31 | k1 >> 33) & _MASK) * _C2 & _MASK
+        k1 = k1 * C1 & _MASK
+        h1 ^= ((k1 << 31 | k1 >> 33) & _MASK) * C2 & _MASK
         h1 = (((h1 << 27 | h1 >> 37) & _MASK) + h2) * 5 + 0x52DCE729 & _MASK
-        k2 = k2 * _C2 & _MASK
-        h2 ^= ((k2 << 33 | k2 >> 31) & _MASK) * _C1 & _MASK
+        k2 = k2 * C2 & _MASK
+        h2 ^= ((k2 << 33 | k2 >> 31) & _MASK) * C1 & _MASK
         h2 = (((h2 << 31 | h2 >> 33) & _MASK) + h1) * 5 + 0x38495AB5 & _MASK
 
     tail = data[blocks << 4 :]
     if tail:
-        k1 = int.from_bytes(tail[:8], "little") * _C1 & _MASK
-        h1 ^= ((k1 << 31 | k1 >> 33) & _MASK) * _C2 & _MASK
-        k2 = int.from_bytes(tail[8:], "little") * _C2 & _MASK
-        h2 ^= ((k2 << 33 | k2 >> 31) & _MASK) * _C1 & _MASK
+        k1 = int.from_bytes(tail[:8], "little") * C1 & _MASK
+        h1 ^= ((k1 << 31 | k1 >> 33) & _MASK) * C2 & _MASK
+        k2 = int.from_bytes(tail[8:], "little") * C2 & _MASK
+        h2 ^= ((k2 << 33 | k2 >> 31) & _MASK) * C1 & _MASK
 
     h1 ^= length
     h2 ^= length

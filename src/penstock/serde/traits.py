@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.serde import primitives
 from penstock.serde.base import Serde
+from penstock.serde.foreign_key import CombinedKeySerde, SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
 from penstock.serde.typed_json import json_of
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 
@@ -54,6 +55,8 @@ def is_stable(serde: Serde[Any]) -> bool:
     """
     if isinstance(serde, WindowedSerde | SessionWindowedSerde):
         return is_stable(serde.inner)
+    if isinstance(serde, SubscriptionWrapperSerde | SubscriptionResponseWrapperSerde | CombinedKeySerde):
+        return all(map(is_stable, serde.__reduce__()[1]))
     return serde in _STABLE or bool(kept_classes(serde))
 
 

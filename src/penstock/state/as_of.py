@@ -32,12 +32,31 @@ class Found(NamedTuple):
 ReadColumns: TypeAlias = Callable[[Column, Columns], Found]
 
 
+class RawFound(NamedTuple):
+    """The rows of many keys, not decoded: rows (null: none), their timestamps, and which of them each key has."""
+
+    rows: pa.Array
+    times: Any
+    at: Any
+
+
+#: finds the rows of keys as they are stored: (bytes of keys, records that they are of)
+ReadRaw: TypeAlias = Callable[[pa.Array, Columns], RawFound]
+
+
 class Told(NamedTuple):
-    """Updates of a store that are not written yet: keys, places in ascending order, new rows (None: deleted)."""
+    """Updates of a store that are not written yet: keys, places in ascending order, new rows (None: deleted), times."""
 
     keys: pa.Array
     places: Any
-    rows: list[bytes | None]
+    rows: list[Any]
+    times: Any = None
+
+    def pairs(self) -> Told:
+        """Return the same with rows of (value, timestamp)."""
+        times = self.times.tolist()
+        rows = [None if raw is None else (raw, time) for raw, time in zip(self.rows, times, strict=True)]
+        return self._replace(rows=rows)
 
 
 def open_put(
@@ -58,7 +77,7 @@ def open_put(
         raws: list[bytes | None] = values.to_pylist() if isinstance(values, pa.Array) else values
         spots = columns.spots
         if spots.places is not None:
-            spots.told[name] = Told(keys, columns.of_source(spots.places), raws)
+            spots.told[name] = Told(keys, columns.of_source(spots.places), raws, columns.timestamps)
         commits.append(lambda: _write(rows, keys.to_pylist(), raws, columns, number, vanished))
 
     return on_columns
@@ -98,19 +117,40 @@ def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]])
         if data.null_count:
             raise Irregular
         told = None if spots.places is None else spots.told.get(name)
-        versions = (
-            rows_now(rows, data) if told is None else rows_as_of(rows, data, columns.of_source(spots.places), told)
-        )
-        return _decoded(*versions, serdes[1])
+        return _decoded(*_versions(rows.get_many, data, columns, told), serdes[1])
 
     return read
+
+
+def open_read_raw(rows: WriteBack, name: str) -> ReadRaw:
+    """Return what reads the rows of keys, with their timestamps, each as it is at the place of its record."""
+
+    def read(keys: pa.Array, columns: Columns) -> RawFound:
+        spots = columns.spots
+        told = None if spots.places is None else spots.told.get(name)
+        found, at = _versions(rows.lookup_many, keys, columns, None if told is None else told.pairs())
+        values = pa.array([None if row is None else row[0] for row in found], pa.binary())
+        times = np.array([-1 if row is None else row[1] for row in found], dtype=np.int64)
+        return RawFound(values, times, at)
+
+    return read
+
+
+#: looks rows up as they are written
+Look: TypeAlias = Callable[[list[bytes]], list[Any]]
+
+
+def _versions(look: Look, keys: pa.Array, columns: Columns, told: Told | None) -> tuple[list[Any], Any]:
+    if told is None:
+        return rows_now(look, keys)
+    return rows_as_of(look, keys, columns.of_source(columns.spots.places), told)
 
 
 def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
     """Return what rows hold, decoded anew for each record: whoever gets it may change it."""
     gaps = np.fromiter(map(is_, raws, repeat(None)), dtype=bool, count=len(raws))[at].sum()
     data: Any
-    if gaps or json_lines(serde) is None:
+    if json_lines(serde) is None:
         data = list(map(raws.__getitem__, at.tolist()))
     else:
         data = pa.array(raws, pa.binary()).take(pa.array(at))
@@ -121,20 +161,20 @@ def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
     return Found(items, bool(gaps))
 
 
-def rows_now(rows: WriteBack, keys: pa.Array) -> tuple[list[bytes | None], Any]:
+def rows_now(look: Look, keys: pa.Array) -> tuple[list[Any], Any]:
     """Return rows, and which of them each key has; each key is looked up once."""
     encoded = keys.dictionary_encode()
-    return rows.get_many(encoded.dictionary.to_pylist()), encoded.indices.to_numpy()
+    return look(encoded.dictionary.to_pylist()), encoded.indices.to_numpy()
 
 
-def rows_as_of(rows: WriteBack, keys: pa.Array, places: Any, told: Told) -> tuple[list[bytes | None], Any]:
+def rows_as_of(look: Look, keys: pa.Array, places: Any, told: Told) -> tuple[list[Any], Any]:
     """Return rows, and which of them each key has at its place: the last one told in front of it, or else the one that is written.
 
     >>> from penstock.state.memory import MemoryState
     >>> store = WriteBack(MemoryState(), "s", stamped=False)
     >>> store.base.write([(b"a", b"old"), (b"b", b"b")])
     >>> told = Told(pa.array([b"a", b"a"]), np.array([1, 3]), [b"new", None])
-    >>> found, at = rows_as_of(store, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), told)
+    >>> found, at = rows_as_of(store.get_many, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), told)
     >>> [found[place] for place in at]
     [b'old', b'b', b'new', None]
     """
@@ -147,18 +187,18 @@ def rows_as_of(rows: WriteBack, keys: pa.Array, places: Any, told: Told) -> tupl
     before = np.searchsorted(updates[order], asked * span + places) - 1
     last = order[before]  # −1, the last one of all, is of another key, or behind
     known = (before >= 0) & (updated[last] == asked)
-    found = [*told.rows, *_written(rows, encoded.dictionary, asked[~known])]
+    found = [*told.rows, *_written(look, encoded.dictionary, asked[~known])]
     return found, np.where(known, last, asked + len(told.rows))
 
 
-def _written(rows: WriteBack, keys: pa.Array, asked: Any) -> list[bytes | None]:
+def _written(look: Look, keys: pa.Array, asked: Any) -> list[Any]:
     """Return the written rows of keys; None of those that nobody has asked for."""
     wanted = np.zeros(len(keys), dtype=bool)
     wanted[asked] = True
     if wanted.all():
-        return rows.get_many(keys.to_pylist())
-    found: list[bytes | None] = [None] * len(keys)
+        return look(keys.to_pylist())
+    found: list[Any] = [None] * len(keys)
     at = np.flatnonzero(wanted)
-    for place, row in zip(at.tolist(), rows.get_many(keys.take(pa.array(at)).to_pylist()), strict=True):
+    for place, row in zip(at.tolist(), look(keys.take(pa.array(at)).to_pylist()), strict=True):
         found[place] = row
     return found

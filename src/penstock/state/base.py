@@ -61,6 +61,10 @@ class BytesStore(Protocol):
         """Iterate lower <= key < upper (None: open end) in key order, or backwards. A snapshot is not promised."""
         ...
 
+    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
+        """Return the rows whose keys begin with each prefix, in key order: ``range`` of many prefixes, for less."""
+        ...
+
     def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Put every row (value None: delete), atomically."""
         ...
@@ -194,3 +198,13 @@ class Store(ABC):
     @abstractmethod
     def apply(self, sealed: Sealed) -> None:
         """Write a sealed epoch, now committed, to the base map."""
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the first key after all keys with this prefix, or None where there is no end.
+
+    >>> prefix_end(b"ab"), prefix_end(b"a" + bytes([255])), prefix_end(bytes([255]))
+    (b'ac', b'b', None)
+    """
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

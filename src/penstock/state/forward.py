@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock.record import Origin
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, OnColumns, spots_of
+from penstock.serde.columns import Column, Columns, Commits, OnColumns, Spots, spots_of
 from penstock.state.base import Entry
 from penstock.state.write_back import writer_of
 
@@ -26,10 +26,21 @@ def forward_columns(forward: OnColumns, columns: Columns) -> bool:
     return True
 
 
-def forward_entries(forward: OnColumns, keys: Column, serde: Serde[Any], entries: Sequence[Entry]) -> bool:
-    """Forward the new values of changed rows at a time; False, and nothing has happened, if they must go one by one."""
+def forward_entries(
+    forward: OnColumns,
+    keys: Column,
+    serde: Serde[Any],
+    entries: Sequence[Entry],
+    old: list[bytes | None] | None = None,
+    *,
+    deletes: bool = False,
+) -> bool:
+    """Forward the new values of changed rows at a time, and the old ones, if they are given.
+
+    ``deletes``: of a row that is deleted it is known that there was one. False, and nothing has happened, if they must go one by one.
+    """
     values = [entry[0] for entry in entries]
-    if any(value is None for value in values):
+    if not deletes and any(value is None for value in values):
         return False
     headers = [entry[2] for entry in entries]
     columns = Columns(
@@ -37,7 +48,8 @@ def forward_entries(forward: OnColumns, keys: Column, serde: Serde[Any], entries
         Column(data=values, serde=serde, made=True),
         np.array([entry[1] for entry in entries], dtype=np.int64),
         headers if any(headers) else None,
-        spots_of(_Writers(entries)),
+        _spots(entries),
+        old=None if old is None else Column(data=old, serde=serde),
     )
     return forward_columns(forward, columns)
 
@@ -53,3 +65,34 @@ class _Writers(Sequence[Origin]):
 
     def __getitem__(self, at: Any) -> Any:
         return writer_of(self._entries[at][3])
+
+
+def _spots(entries: Sequence[Entry]) -> Spots:
+    """Return where the writers of rows are from; as numbers, where they have been by column, too."""
+    spots = spots_of(_Writers(entries))
+    arrays = _arrays(entries)
+    if arrays is None:
+        return spots
+    return Spots(spots.origin, lambda: (arrays["index"], arrays["floor"]), arrays)
+
+
+def _arrays(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
+    """Return the numbers of the writers of rows, None where they are not at hand."""
+    writers = [entry[3] for entry in entries]
+    if any(writer.__class__ is not tuple for writer in writers):
+        return None
+    batches: dict[int, Columns] = {id(columns): columns for columns, _ in writers}
+    places = np.fromiter((at for _, at in writers), dtype=np.int64, count=len(writers))
+    found = [columns.spots.arrays for columns in batches.values()]
+    known = [arrays for arrays in found if arrays is not None]
+    if len(known) < len(found) or len({tuple((name, a[name].shape[1:]) for name in a) for a in known}) > 1:
+        return None
+    of_batch = [np.arange(len(c.timestamps)) if c.rows is None else c.rows for c in batches.values()]
+    if len(known) == 1:
+        rows = of_batch[0][places]
+        return {name: column[rows] for name, column in known[0].items()}
+    numbers = {key: number for number, key in enumerate(batches)}
+    batch = np.fromiter((numbers[id(columns)] for columns, _ in writers), dtype=np.int64, count=len(writers))
+    starts = np.cumsum([0, *map(len, of_batch)])[:-1]
+    rows = starts[batch] + places
+    return {name: np.concatenate([a[name][r] for a, r in zip(known, of_batch, strict=True)])[rows] for name in known[0]}

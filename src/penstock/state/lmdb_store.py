@@ -28,7 +28,7 @@ from weakref import WeakSet
 import lmdb
 
 from penstock.errors import StoreError
-from penstock.state.base import SortedRows
+from penstock.state.base import SortedRows, prefix_end
 from penstock.state.lmdb_format import LONG, PLAIN, boot_id, prepare_folder, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
 
@@ -107,6 +107,16 @@ class LmdbMap:
             return rows
         return merge(rows, self._long_rows(lower, upper, low, high, reverse), key=itemgetter(0), reverse=reverse)
 
+    def under(self, prefixes: list[bytes]) -> list[list[Row]]:
+        """Return the rows whose keys begin with each prefix, in key order: one cursor goes from each to the next."""
+        database = self._databases()[0]
+        if database is None:
+            return [[] for _ in prefixes]
+        if self._has_long_keys() or not all(0 < len(prefix) < LONG - 1 for prefix in prefixes):
+            return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
+        with self._state.look().cursor(database) as cursor:
+            return [_beginning(cursor, stored_key(prefix)) for prefix in prefixes]
+
     def count(self) -> int:
         """Return the number of entries."""
         database, overflow = self._databases()
@@ -159,6 +169,16 @@ class LmdbMap:
                 high = chunk[-1][0]
             else:
                 low = chunk[-1][0] + b"\x00"
+
+
+def _beginning(cursor: Any, stored: bytes) -> list[Row]:
+    """Return the rows whose stored keys begin so."""
+    found: list[Row] = []
+    for row in cursor.iternext() if cursor.set_range(stored) else ():
+        if not row[0].startswith(stored):
+            break
+        found.append(row)
+    return found if stored[0] else [(user_key(key), value) for key, value in found]
 
 
 def _steps(cursor: Any, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:

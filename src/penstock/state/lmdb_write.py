@@ -14,16 +14,21 @@ def put_all(rows: dict[bytes, bytes | None], transaction: Any, database: Any, ov
     keys = sorted(rows)  # LMDB writes neighbours much faster
     if not keys:
         return
-    if keys[0] < PLAIN or max(map(len, keys)) >= LONG:
-        rows = _without_odd_ones(rows, transaction, database, overflow)
+    if max(map(len, keys)) >= LONG - 1:
+        rows = _without_long_ones(rows, transaction, overflow)
         keys = [key for key in keys if key in rows]
-    if None in rows.values():
-        for key in keys:
-            if rows[key] is None:
+    stored = keys
+    if keys and keys[0] < PLAIN:  # such as are not stored as they are: all keep their order
+        stored = list(map(stored_key, keys))
+    values = list(map(rows.__getitem__, keys))
+    if None in values:
+        for key, value in zip(stored, values, strict=True):
+            if value is None:
                 transaction.delete(key, db=database)
-        keys = [key for key in keys if rows[key] is not None]
-    if keys:
-        _put_sorted(keys[0], zip(keys, map(rows.__getitem__, keys), strict=True), transaction, database)
+        stored = [key for key, value in zip(stored, values, strict=True) if value is not None]
+        values = [value for value in values if value is not None]
+    if stored:
+        _put_sorted(stored[0], zip(stored, values, strict=True), transaction, database)
 
 
 def load(rows: SortedRows, transaction: Any, database: Any, _overflow: Any) -> None:
@@ -38,21 +43,15 @@ def _put_sorted(first: bytes, rows: Iterator[tuple[bytes, bytes | None]], transa
     cursor.putmulti(rows, append=after)
 
 
-def _without_odd_ones(
-    rows: dict[bytes, bytes | None], transaction: Any, database: Any, overflow: Any
-) -> dict[bytes, bytes | None]:
-    """Write the rows whose keys are not stored as they are; return the others."""
+def _without_long_ones(rows: dict[bytes, bytes | None], transaction: Any, overflow: Any) -> dict[bytes, bytes | None]:
+    """Write the rows whose keys live in buckets; return the others."""
     others: dict[bytes, bytes | None] = {}
     for key, value in rows.items():
         stored = stored_key(key)
         if len(stored) >= LONG:
             _put_long(transaction, overflow, stored[:LONG], key, value)
-        elif stored is key:
-            others[key] = value
-        elif value is None:
-            transaction.delete(stored, db=database)
         else:
-            transaction.put(stored, value, db=database)
+            others[key] = value
     return others
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
-from penstock.state.base import SortedRows
+from penstock.state.base import SortedRows, prefix_end
 
 #: rows fetched at a time while a range is iterated, so that a write in between is neither an error nor a copy of
 #: everything
@@ -40,6 +40,10 @@ class MemoryMap:
         if self._sorted is None:
             self._sorted = SortedList(self._rows)
         return self._walk(lower, upper, reverse)
+
+    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
+        """Return the rows whose keys begin with each prefix, in key order."""
+        return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
 
     def _walk(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         rows = self._rows

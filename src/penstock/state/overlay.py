@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from heapq import merge
 from operator import itemgetter
 
-from penstock.state.base import BytesStore, Sealed, ShardState, SortedRows
+from penstock.state.base import BytesStore, Sealed, ShardState, SortedRows, prefix_end
 
 
 class OverlayMap:
@@ -42,6 +42,10 @@ class OverlayMap:
         below = () if self._base is None else self._base.range(lower, upper, reverse)
         kept = (row for row in below if row[0] not in rows)
         return merge(above, kept, key=itemgetter(0), reverse=reverse)
+
+    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
+        """Return the rows whose keys begin with each prefix, in key order."""
+        return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
 
     def count(self) -> int:
         """Return the number of entries."""

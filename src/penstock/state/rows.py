@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
-from penstock.state.as_of import ReadColumns, open_put, open_read
+from penstock.state.as_of import ReadColumns, ReadRaw, open_put, open_read, open_read_raw
 from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.fold import Fold as Folds
 from penstock.state.fold import Folding, open_fold
@@ -65,6 +65,11 @@ class RowStore(KeyValueVerbs):
             self.read, self.write = self._make_read(), self._make_write()
         else:
             self.read, self.write = self._make_expiring_read(self._expiry), self._make_expiring_write(self._expiry)
+
+    @property
+    def serdes(self) -> tuple[Serde[Any], Serde[Any]]:
+        """The serdes of keys and values."""
+        return self._key, self._value
 
     # ---- the hot verbs
 
@@ -188,6 +193,14 @@ class RowStore(KeyValueVerbs):
         """Return what reads the rows of many records, or None where rows expire."""
         return None if self._expiry is not None else open_read(self._rows, self.name, (self._key, self._value))
 
+    def make_raw_read(self) -> ReadRaw | None:
+        """Return what reads the rows of many records, with their timestamps, as they are stored; None where rows expire."""
+        return None if self._expiry is not None else open_read_raw(self._rows, self.name)
+
+    def make_prefix_read(self) -> Callable[[list[bytes]], list[list[tuple[bytes, bytes]]]] | None:
+        """Return what reads the rows whose keys begin with each prefix, keys and values as they are stored; None where rows expire."""
+        return None if self._expiry is not None else self._rows.under
+
     # ---- the hot verbs where rows expire
 
     def _make_expiring_read(self, expiry: Expiry) -> Callable[[Any], tuple[Any, int] | None]:
@@ -234,7 +247,7 @@ class RowStore(KeyValueVerbs):
         self._send_old = send_old
 
     def on_flush_columns(self, listener: OnColumns) -> None:
-        """Register what takes many updates at a time, by their new values; only where nobody asks for old ones."""
+        """Register what takes many updates at a time, by their new values, and the old ones where they are asked for."""
         self._on_columns = listener
 
     def announce_vanished(self) -> None:
@@ -309,14 +322,38 @@ class RowStore(KeyValueVerbs):
             self._listener(self._key.deserialize(key), None, old, end, ())
 
     def _forward_columns(self, changed: Sequence[tuple[bytes, Entry]]) -> bool:
-        """Forward all rows at a time; False, and nothing has happened, if they must go one by one."""
+        """Forward all rows at a time; False, and nothing has happened, if they must go one by one.
+
+        As one by one: a row that is neither there now, nor was before, is not forwarded.
+        """
         assert self._on_columns is not None
+        old = self._forwarded_many([key for key, _ in changed]) if self._send_old else None
+        if any(entry[0] is None for _, entry in changed):
+            lasting = self._lasting(changed, old)
+            changed = [changed[at] for at in lasting]
+            old = None if old is None else [old[at] for at in lasting]
+        if not changed:
+            return True
         keys = Column(data=[key for key, _ in changed], serde=self._key, made=True)
-        if not forward_entries(self._on_columns, keys, self._value, [entry for _, entry in changed]):
+        entries = [entry for _, entry in changed]
+        if not forward_entries(self._on_columns, keys, self._value, entries, old, deletes=True):
             self._on_columns = None
             return False
         self._flushed.update(changed)
         return True
+
+    def _lasting(self, changed: Sequence[tuple[bytes, Entry]], old: list[bytes | None] | None) -> list[int]:
+        """Return the places of changed rows that those downstream have to hear of."""
+        if old is None:
+            gone = [key for key, entry in changed if entry[0] is None]
+            before = dict(zip(gone, self._forwarded_many(gone), strict=True))
+            old = [before.get(key) for key, _ in changed]
+        announced: Collection[bytes] = self._vanished if self._announce else ()
+        return [
+            at
+            for at, ((key, entry), row) in enumerate(zip(changed, old, strict=True))
+            if entry[0] is not None or row is not None or key in announced
+        ]
 
     def _forward(self, key: bytes, entry: Entry) -> None:
         """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
@@ -343,6 +380,15 @@ class RowStore(KeyValueVerbs):
         if entry is None:
             return self._rows.before(key)
         return None if entry[0] is None else Row(entry[0], entry[1])
+
+    def _forwarded_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return what those downstream know of many keys, without timestamps."""
+        flushed = self._flushed
+        if not flushed:
+            return self._rows.before_many(keys)
+        below = [key for key in keys if key not in flushed]
+        known = dict(zip(below, self._rows.before_many(below), strict=True))
+        return [known[key] if key in known else flushed[key][0] for key in keys]
 
     def snapshot(self) -> dict[str, Any]:
         """Return the store's time, where rows expire by it."""

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 from penstock.errors import SerializationError, StoreError, VerbError, nearest
 from penstock.serde import Serde
-from penstock.state.base import Store, StoreContext
+from penstock.state.base import Store, StoreContext, prefix_end
 from penstock.state.spec import StoreSpec
-from penstock.state.write_back import prefix_end, successor
+from penstock.state.write_back import successor
 
 
 class Rows(Iterator[tuple[Any, Any]]):

@@ -17,6 +17,7 @@ first if there are ``sheets``: a sheet is of this epoch, or a sealed one; there 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from itertools import islice
 from struct import Struct
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 from sortedcontainers import SortedList
 
 from penstock.record import Origin
-from penstock.state.base import Entry, Sealed, ShardState
+from penstock.state.base import Entry, Sealed, ShardState, prefix_end
 from penstock.state.sheet import Before, Sheet, before_of, read_rows
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
@@ -121,6 +122,19 @@ class WriteBack:
         raw = self.base.get(key)
         return None if raw is None else self._unpack(raw)
 
+    def before_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value bytes that a reader saw of each key before this epoch, without timestamps."""
+        self.spill()
+        pending = self.pending
+        below = [key for key in keys if key not in pending] if pending else keys
+        found = self.base.get_many(below)
+        if self._stamped:
+            found = [None if raw is None else raw[8:] for raw in found]
+        if not pending:
+            return found
+        known = dict(zip(below, found, strict=True))
+        return [known[key] if key in known else pending[key][0] for key in keys]
+
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the value bytes that a reader sees of each key, in their order, without timestamps.
 
@@ -177,6 +191,38 @@ class WriteBack:
         if reverse:
             upper_rows.reverse()
         return self._merge(upper_rows, self.base.range(lower, upper, reverse), reverse)
+
+    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
+        """Return (key, value) of the rows whose keys begin with each prefix, in key order, without timestamps.
+
+        >>> from penstock.state.memory import MemoryState
+        >>> rows = WriteBack(MemoryState(), "s", stamped=False)
+        >>> rows.base.write([(b"a1", b"1"), (b"a3", b"3"), (b"b1", b"4")])
+        >>> rows.dirty.update({b"a2": (b"2", 7, (), None, 0), b"a1": (None, 7, (), None, 0)})
+        >>> rows.under([b"a", b"b", b"c"])
+        [[(b'a2', b'2'), (b'a3', b'3')], [(b'b1', b'4')], []]
+        """
+        self.spill()
+        found = self.base.under(prefixes)
+        if self._stamped:
+            found = [[(key, value[8:]) for key, value in rows] for rows in found]
+        if not self.dirty and not self.pending:
+            return found
+        upper = {**self.pending, **self.dirty} if self.pending else self.dirty
+        order = sorted(upper)
+        for place, prefix in enumerate(prefixes):
+            begin, last = bisect_left(order, prefix), prefix_end(prefix)
+            end = len(order) if last is None else bisect_left(order, last, begin)
+            if begin == end:
+                continue
+            rows = [row for row in found[place] if row[0] not in upper]
+            for key in order[begin:end]:
+                value = upper[key][0]
+                if value is not None:
+                    rows.append((key, value))
+            rows.sort()
+            found[place] = rows
+        return found
 
     def _merge(
         self, upper_rows: list[tuple[bytes, Entry]], base: Iterator[tuple[bytes, bytes]], reverse: bool
@@ -311,13 +357,3 @@ def _row(entry: Entry) -> Row | None:
 def successor(key: bytes) -> bytes:
     """Return the smallest key after this one: turns an inclusive upper end into an exclusive one."""
     return key + b"\x00"
-
-
-def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the first key after all keys with this prefix, or None where there is no end.
-
-    >>> prefix_end(b"ab"), prefix_end(b"a" + bytes([255])), prefix_end(bytes([255]))
-    (b'ac', b'b', None)
-    """
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
