@@ -21,6 +21,7 @@ from penstock.lane.task import Task
 from penstock.lane.timing import Heard, Timing
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
+from penstock.state import as_of
 
 SHARDS = 2
 NEVER = 1 << 40
@@ -178,6 +179,7 @@ def both_ways(
     for few, short, few_mixed in ways:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run, "FEW", few)
+            patch.setattr(as_of, "FEW", few)
             patch.setattr(mixed, "FEW_MIXED", few_mixed)
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)

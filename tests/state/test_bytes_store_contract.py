@@ -40,6 +40,18 @@ def test_a_map_is_an_ordered_dict_of_bytes(state, batches, lower, upper, reverse
         assert rows.get_many(asked) == [model.get(key) for key in asked]
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(writes, st.lists(keys, max_size=6))
+def test_rows_under_many_prefixes_are_those_whose_keys_begin_so(state, given_rows, prefixes):
+    state.drop("m")
+    rows = state.map("m")
+    assert rows.under(prefixes) == [[] for _ in prefixes]
+    rows.write(given_rows)
+    model = sorted((key, value) for key, value in dict(given_rows).items() if value is not None)
+    asked = [*prefixes, *(key[:2] for key, _ in given_rows)]
+    assert rows.under(asked) == [[row for row in model if row[0].startswith(prefix)] for prefix in asked]
+
+
 def test_long_ranges_come_in_order_both_ways(state):
     rows = state.map("m")
     rows.write([(b"%05d" % i, b"%d" % i) for i in range(2000)])

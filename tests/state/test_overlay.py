@@ -30,6 +30,7 @@ def test_an_overlay_reads_as_if_its_writes_were_applied(base, above, dropped, lo
         asked = [b"?", *(key for key, _ in [*base, *above])]
         assert [seen.get(key) for key in asked] == [wanted.get(key) for key in asked]
         assert seen.get_many(asked) == [wanted.get(key) for key in asked]
+        assert seen.under(asked) == wanted.under(asked)
         assert seen.count() == wanted.count()
 
 

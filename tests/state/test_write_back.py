@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.state.base import prefix_end
 from penstock.state.write_back import WriteBack
 
 keys = st.binary(max_size=2) | st.sampled_from([b"x" * 511, b"\0"])
@@ -27,3 +28,7 @@ def test_many_rows_are_looked_up_as_one_by_one(state, stamped, epochs, more):
     wanted = [rows.lookup(key) for key in asked]
     assert rows.lookup_many(asked) == wanted
     assert rows.get_many(asked) == [None if row is None else row.value for row in wanted]
+    before = [rows.before(key) for key in asked]
+    assert rows.before_many(asked) == [None if row is None else row.value for row in before]
+    scanned = [[row[:2] for row in rows.scan(key, prefix_end(key))] for key in asked]
+    assert rows.under(asked) == scanned

@@ -30,7 +30,7 @@ from penstock.record import Headers, Origin
 from penstock.serde.columns import Columns
 from penstock.state import pending
 from penstock.state.base import Sealed
-from penstock.state.shards import shard_of
+from penstock.state.shards import shard_of, shards_of
 from penstock.state.sheet import LogColumns
 
 #: rows that are worth a batch: fewer of several shards wait for each other, a batch costs as much as a hundred of them
@@ -273,7 +273,7 @@ def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkC
 def _shards_of(keys: pa.Array, shards: int, otherwise: Callable[[], Any]) -> Any:
     """Return the shards of keys; ``otherwise`` gives the numbers that count where there is no key."""
     encoded = keys.dictionary_encode()
-    of_key = np.array([shard_of(key, shards) for key in encoded.dictionary.to_pylist()] or [0], dtype=np.int64)
+    of_key = shards_of(encoded.dictionary.to_pylist() or [b""], shards)
     found = of_key[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
     if encoded.null_count:
         found = np.where(keys.is_null().to_numpy(zero_copy_only=False), otherwise() % shards, found)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.operators.base import OperatorContext
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns, spread_out
 from penstock.serde.foreign_key import (
     CombinedKeySerde,
     Instruction,
@@ -274,19 +274,30 @@ class Resolving(NamedTuple):
                 at = np.flatnonzero(same).tolist()
                 columns, rows, values = columns.pick(at), [rows[place] for place in at], values.filter(pa.array(same))
             if rows:
-                found = Column(data=values, serde=sides.foreign_value).items
-                forward(columns.having(values=Column(self._joined(rows, found, gaps))), commits)
+                forward(columns.having(values=Column(self._joined(rows, values, sides, gaps))), commits)
 
         return on_columns
 
-    def _joined(self, rows: list[Any], found: list[Any], gaps: bool) -> list[Any]:
-        joiner, left = self.joiner, self.left
-        if not gaps and not any(map(is_, found, repeat(None))):
-            return list(map(joiner, rows, found))
-        return [
-            None if value is None and (not left or row is None) else joiner(row, value)
-            for row, value in zip(rows, found, strict=True)
-        ]
+    def _joined(self, rows: list[Any], values: pa.Array, sides: Sides, gaps: bool) -> list[Any]:
+        """Return what the joiner makes of rows, None where there is nothing to join."""
+        if self.left or gaps:
+            found = Column(data=values, serde=sides.foreign_value).items
+            return [
+                None if value is None and (not self.left or row is None) else self.joiner(row, value)
+                for row, value in zip(rows, found, strict=True)
+            ]
+        if not values.null_count:
+            return self._joined_all(rows, Column(data=values, serde=sides.foreign_value).items)
+        there = _is_valid(values)
+        known = [rows[place] for place in np.flatnonzero(there).tolist()]
+        return spread_out(
+            self._joined_all(known, Column(data=values.drop_null(), serde=sides.foreign_value).items), there
+        )
+
+    def _joined_all(self, rows: list[Any], found: list[Any]) -> list[Any]:
+        if not any(map(is_, found, repeat(None))):
+            return list(map(self.joiner, rows, found))
+        return [None if value is None else self.joiner(row, value) for row, value in zip(rows, found, strict=True)]
 
 
 def _drop_all(commits: Commits, drop: Callable[[str], None], reason: str, count: int) -> None:
@@ -303,4 +314,4 @@ def _is_valid(data: pa.Array) -> Any:
 
 
 def _is_none(items: list[Any]) -> Any:
-    return np.fromiter((item is None for item in items), dtype=bool, count=len(items))
+    return np.fromiter(map(is_, items, repeat(None)), dtype=bool, count=len(items))

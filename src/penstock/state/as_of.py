@@ -17,8 +17,13 @@ import pyarrow as pa
 
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.groups import Groups
 from penstock.serde.json_lines import json_lines
+from penstock.state.sheet import Folded, Sheet
 from penstock.state.write_back import WriteBack
+
+#: fewer records are written as single rows
+FEW = 64
 
 
 class Found(NamedTuple):
@@ -73,14 +78,41 @@ def open_put(
     key_serde, value_serde = serdes
 
     def on_columns(columns: Columns, commits: Commits) -> None:
-        keys, values = columns.keys.arrow_of(key_serde), columns.values.bytes_of(value_serde)
-        raws: list[bytes | None] = values.to_pylist() if isinstance(values, pa.Array) else values
+        keys, values = columns.keys.arrow_of(key_serde), columns.values.arrow_of(value_serde)
         spots = columns.spots
         if spots.places is not None:
-            spots.told[name] = Told(keys, columns.of_source(spots.places), raws, columns.timestamps)
-        commits.append(lambda: _write(rows, keys.to_pylist(), raws, columns, number, vanished))
+            spots.told[name] = Told(keys, columns.of_source(spots.places), values.to_pylist(), columns.timestamps)
+        groups = None
+        if len(keys) >= FEW and columns.headers is None and rows.is_untouched():
+            groups = Groups(keys)
+
+        def commit() -> None:
+            if groups is None or not rows.is_untouched():
+                _write(rows, keys.to_pylist(), values.to_pylist(), columns, number, vanished)
+                return
+            newest = values.take(pa.array(groups.last))
+            vanished.update(_came_and_went(groups, values, newest))
+            folded = Folded(newest, columns.timestamps[groups.last], groups.last)
+            rows.lay(Sheet(groups.names, folded, columns, number or _unnumbered))
+
+        commits.append(commit)
 
     return on_columns
+
+
+def _unnumbered() -> int:
+    return 0
+
+
+def _came_and_went(groups: Groups, values: pa.Array, newest: pa.Array) -> list[bytes]:
+    """Return the keys that have had a value, and were deleted at last."""
+    if not newest.null_count:
+        return []
+    there = values.is_valid().to_numpy(zero_copy_only=False)[groups.order]
+    gone = ~newest.is_valid().to_numpy(zero_copy_only=False)
+    return [
+        groups.keys[group] for group in np.flatnonzero(gone & np.logical_or.reduceat(there, groups.starts)).tolist()
+    ]
 
 
 def _write(

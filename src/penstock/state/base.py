@@ -70,7 +70,7 @@ class BytesStore(Protocol):
         ...
 
     def load(self, rows: SortedRows) -> None:
-        """Put every row, atomically. Keys ascend, each comes once, and is one that is stored as it is: for less."""
+        """Put every row, atomically. Keys ascend, each comes once, and none is longer than 509 bytes: for less."""
         ...
 
     def count(self) -> int:
@@ -129,7 +129,7 @@ class Sealed:
     ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
     index, a segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key,
     value, timestamp, headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may
-    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``bulk.SortedRows``, ``sheet.LogColumns``).
+    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``bulk.SortedWrites``, ``sheet.LogColumns``).
     """
 
     writes: Collection[tuple[bytes, bytes | None]] = field(default_factory=list)

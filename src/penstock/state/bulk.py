@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,27 @@ class SortedRows(Collection[tuple[bytes, bytes]]):
     def size(self) -> int:
         """The bytes of all keys and values, and what goes with them."""
         return int(self.names.nbytes + self.values.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class SortedWrites(Collection[tuple[bytes, bytes | None]]):
+    """The writes of an epoch: rows in order, and then the keys of others, which are deleted.
+
+    >>> list(SortedWrites(SortedRows(pa.array([b"b"]), pa.array([b"1"])), [b"a"]))
+    [(b'b', b'1'), (b'a', None)]
+    """
+
+    rows: SortedRows
+    deleted: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.deleted)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
+        return chain(self.rows, zip(self.deleted, repeat(None), strict=False))
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == mine for mine in self)
 
 
 class Gathered:
@@ -142,9 +163,9 @@ def stamped_rows(times: Any, values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(stamps, values, pa.scalar(b"", values.type))
 
 
-def are_stored_as_they_are(keys: pa.Array) -> bool:
-    """Whether LMDB takes all keys as they are; they are in order."""
-    return not len(keys) or (keys[0].as_py() >= PLAIN and pc.max(pc.binary_length(keys)).as_py() < LONG)
+def are_short(keys: pa.Array) -> bool:
+    """Whether LMDB has none of the keys in a bucket."""
+    return not len(keys) or pc.max(pc.binary_length(keys)).as_py() < LONG - 1
 
 
 def _last_of_each(keys: Any) -> pa.Array:

@@ -134,7 +134,7 @@ class LmdbMap:
             self._state.run(self.name, partial(put_all, newest))
 
     def load(self, rows: SortedRows) -> None:
-        """Put every row, atomically: keys ascend, and are none of those that are stored otherwise or in a bucket."""
+        """Put every row, atomically: keys ascend, and none is so long that it is stored in a bucket."""
         if len(rows):
             self._state.make_room(2 * rows.size)
             self._state.run(self.name, partial(load, rows))

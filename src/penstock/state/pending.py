@@ -1,8 +1,9 @@
 """Pending writes: the sealed epoch of a shard, kept beside its state until the epoch is known to be committed.
 
 A file holds, in msgpack, ``{store: [keys, values, side, drops, sorted]}`` with ``side`` = ``{map: [keys, values]}``: lists of bytes are
-packed and unpacked at a third of the cost of lists of pairs. ``sorted`` are rows of a fold by column, keys ascending: offsets (4 bytes, as
-the machine has them) and bytes of the keys, offsets and bytes of the values. A file appears by a rename, so it is whole if it exists.
+packed and unpacked at a third of the cost of lists of pairs. ``sorted`` are rows that were written by column, keys ascending: offsets
+(4 bytes, as the machine has them) and bytes of the keys, offsets and bytes of the values; beside them the lists hold deletes only. A
+file appears by a rename, so it is whole if it exists.
 Its name carries the token of the run and the level, so that files of a run that was not committed are never taken for those of one
 that was.
 """
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.state.base import Sealed, ShardState
-from penstock.state.bulk import SortedRows
+from penstock.state.bulk import SortedRows, SortedWrites
 
 #: keys, values (None: a delete)
 Columns: TypeAlias = tuple[list[bytes], list[bytes | None]]
@@ -52,6 +53,8 @@ def pack(sealed: Mapping[str, Sealed]) -> bytes:
 
 
 def _columns(sealed: Sealed) -> Columns:
+    if isinstance(sealed.writes, SortedWrites):
+        return sealed.writes.deleted, [None] * len(sealed.writes.deleted)
     return ([], []) if isinstance(sealed.writes, SortedRows) else _lists(sealed.writes)
 
 
@@ -60,6 +63,8 @@ def _lists(rows: Collection[tuple[bytes, bytes | None]]) -> Columns:
 
 
 def _buffers(rows: Collection[tuple[bytes, bytes | None]]) -> tuple[Any, ...] | None:
+    if isinstance(rows, SortedWrites):
+        rows = rows.rows
     if not isinstance(rows, SortedRows):
         return None
     return tuple(buffer for column in (rows.names, rows.values) for buffer in _whole(column))
@@ -85,13 +90,17 @@ def unpack(data: bytes) -> dict[str, Sealed]:
     """Return what ``pack`` packed."""
     return {
         name: Sealed(
-            _rows(keys, values) if ordered is None else _sorted(ordered),
+            _rows(keys, values) if ordered is None else _writes(_sorted(ordered), keys),
             [],
             {part: _rows(*columns) for part, columns in side.items()},
             drops,
         )
         for name, (keys, values, side, drops, ordered) in _decode(data).items()
     }
+
+
+def _writes(rows: SortedRows, deleted: list[bytes]) -> Collection[tuple[bytes, bytes | None]]:
+    return SortedWrites(rows, deleted) if deleted else rows
 
 
 def _rows(keys: list[bytes], values: list[bytes | None]) -> list[tuple[bytes, bytes | None]]:

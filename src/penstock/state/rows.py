@@ -11,6 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
@@ -19,6 +22,7 @@ from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.fold import Fold as Folds
 from penstock.state.fold import Folding, open_fold
 from penstock.state.forward import forward_columns, forward_entries
+from penstock.state.sheet import Sheet
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
@@ -281,17 +285,39 @@ class RowStore(KeyValueVerbs):
             self._context.origin = current
 
     def _forward_sheet(self) -> bool:
-        """Forward what a fold by column has written, if that is all, and it can go as it is."""
+        """Forward what was written by column, if that is all, and it can go as it is."""
         for sheet in self._rows.sheets:
             if sheet.flushed is not None or sheet.sealed is not None:
                 return False
-            if self._on_columns is not None:
-                if forward_columns(self._on_columns, sheet.changes(self._key, self._value)):
-                    sheet.flushed = self._flushed
+            if self._on_columns is not None and not self._flushed:
+                kept, old = self._heard_of(sheet)
+                if not len(kept) or forward_columns(self._on_columns, kept.changes(self._key, self._value, old)):
+                    kept.flushed = self._flushed
+                    self._rows.sheets[:] = [kept] if len(kept) else []
                     return True
                 self._on_columns = None
             self._rows.spill()
         return False
+
+    def _heard_of(self, sheet: Sheet) -> tuple[Sheet, pa.Array | None]:
+        """Return the rows of a sheet that those downstream have to hear of, and the values before, where these are asked for."""
+        deleted = sheet.values.null_count
+        if not self._send_old and not deleted:
+            return sheet, None
+        names = sheet.names
+        gone = sheet.values.is_null().to_numpy(zero_copy_only=False)
+        asked = names if self._send_old else [names[at] for at in np.flatnonzero(gone).tolist()]
+        before = pa.array(self._rows.before_many(asked), pa.binary())
+        old = before if self._send_old else None
+        if not deleted:
+            return sheet, old
+        kept = ~gone
+        kept[slice(None) if self._send_old else gone] |= before.is_valid().to_numpy(zero_copy_only=False)
+        if self._announce and self._vanished:
+            kept |= np.array([name in self._vanished for name in names], dtype=bool)
+        if kept.all():
+            return sheet, old
+        return sheet.only(kept), None if old is None else old.filter(pa.array(kept))
 
     def _unforwarded(self) -> list[tuple[bytes, Entry]]:
         """Return the rows written since the last time this was asked, in the order of their last writes."""

@@ -1,4 +1,4 @@
-"""A sheet: the rows that a fold by column has written to a store in one epoch, by column.
+"""A sheet: the rows that a fold or a put by column has written to a store in one epoch, by column.
 
 Where nothing else happens to the store in that epoch its rows are forwarded, sealed and logged as they are, and no Python object is
 ever made of one. Anything else makes single rows of the sheet first (`WriteBack.spill`), which costs what single rows cost.
@@ -20,7 +20,7 @@ from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Irregular, Spots
 from penstock.state.base import Entry, Sealed
-from penstock.state.bulk import SortedRows, are_stored_as_they_are, stamped_rows
+from penstock.state.bulk import SortedRows, SortedWrites, are_short, stamped_rows
 
 
 class Before(NamedTuple):
@@ -73,7 +73,10 @@ class LogColumns(Collection[tuple[bytes, bytes | None, int, Headers]]):
 
 
 class Sheet:
-    """Rows without headers by column, keys ascending. ``number``: numbers single rows, in the order of their writing."""
+    """Rows without headers by column, keys ascending; a row of null is deleted.
+
+    ``number``: numbers single rows, in the order of their writing.
+    """
 
     def __init__(self, names: pa.Array, folded: Folded, columns: Columns, number: Callable[[], int]) -> None:
         self._names = names
@@ -92,8 +95,31 @@ class Sheet:
         order, folded = self._folded.in_order()
         return self._names.take(pa.array(order)), folded
 
-    def changes(self, key: Serde[Any], value: Serde[Any]) -> Columns:
-        """Return the rows as records for those downstream, each with the origin of the record that wrote it last."""
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def names(self) -> list[bytes]:
+        """The keys, ascending."""
+        return self._names.to_pylist()  # type: ignore[no-any-return]
+
+    @property
+    def values(self) -> pa.Array:
+        """The new values in the order of the keys, null where a row is deleted."""
+        return self._folded.values
+
+    def only(self, kept: Any) -> Sheet:
+        """Return some of the rows."""
+        values, times, last = self._folded
+        mask = pa.array(kept)
+        folded = Folded(values.filter(mask), times[kept], last[kept])
+        return Sheet(self._names.filter(mask), folded, self._columns, self._number)
+
+    def changes(self, key: Serde[Any], value: Serde[Any], old: pa.Array | None = None) -> Columns:
+        """Return the rows as records for those downstream, each with the origin of the record that wrote it last.
+
+        ``old``: the values before, in the order of the keys.
+        """
         columns, (names, folded) = self._columns, self._in_order
         rows = folded.last if columns.rows is None else columns.rows[folded.last]
         spots = columns.spots
@@ -104,6 +130,7 @@ class Sheet:
             None,
             Spots(spots.origin, spots.numbers, spots.arrays),
             rows,
+            old=None if old is None else Column(data=old.take(pa.array(np.argsort(self._folded.last))), serde=value),
         )
 
     def entries(self) -> dict[bytes, Entry]:
@@ -114,15 +141,25 @@ class Sheet:
 
     def seal(self, *, stamped: bool, logged: bool) -> Sealed | None:
         """Return the rows as the writes of an epoch; None if some of them have to be written one by one."""
-        if not are_stored_as_they_are(self._names):
+        if not are_short(self._names):
             return None
-        _, times, _ = self._folded
-        values = stamped_rows(times, self._folded.values) if stamped else self._folded.values
-        self.sealed = Sealed(SortedRows(self._names, values))
+        self.sealed = Sealed(self._writes(stamped))
         if logged:
             names, folded = self._in_order
             self.sealed.changelog = LogColumns(names, folded.values, folded.times)
         return self.sealed
+
+    def _writes(self, stamped: bool) -> Collection[tuple[bytes, bytes | None]]:
+        names, (values, times, _), deleted = self._names, self._folded, []
+        if values.null_count:
+            there = values.is_valid()
+            deleted = names.filter(pc.invert(there)).to_pylist()
+            names, values = names.filter(there), values.drop_null()
+            times = times[there.to_numpy(zero_copy_only=False)]
+        if not len(names):
+            return [(name, None) for name in deleted]
+        rows = SortedRows(names, stamped_rows(times, values) if stamped else values)
+        return SortedWrites(rows, deleted) if deleted else rows
 
 
 def read_rows(found: list[bytes | None], *, stamped: bool) -> Before:

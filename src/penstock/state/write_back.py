@@ -124,7 +124,8 @@ class WriteBack:
 
     def before_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the value bytes that a reader saw of each key before this epoch, without timestamps."""
-        self.spill()
+        if self.sheets and self.sheets[0].sealed is not None:  # one of this epoch does not matter
+            self.spill()
         pending = self.pending
         below = [key for key in keys if key not in pending] if pending else keys
         found = self.base.get_many(below)
@@ -202,27 +203,32 @@ class WriteBack:
         >>> rows.under([b"a", b"b", b"c"])
         [[(b'a2', b'2'), (b'a3', b'3')], [(b'b1', b'4')], []]
         """
-        self.spill()
+        upper = self._above()
         found = self.base.under(prefixes)
         if self._stamped:
             found = [[(key, value[8:]) for key, value in rows] for rows in found]
-        if not self.dirty and not self.pending:
-            return found
-        upper = {**self.pending, **self.dirty} if self.pending else self.dirty
         order = sorted(upper)
-        for place, prefix in enumerate(prefixes):
+        for place, prefix in enumerate(prefixes) if order else ():
             begin, last = bisect_left(order, prefix), prefix_end(prefix)
             end = len(order) if last is None else bisect_left(order, last, begin)
             if begin == end:
                 continue
             rows = [row for row in found[place] if row[0] not in upper]
-            for key in order[begin:end]:
-                value = upper[key][0]
-                if value is not None:
-                    rows.append((key, value))
+            rows += [(key, value) for key in order[begin:end] if (value := upper[key]) is not None]
             rows.sort()
             found[place] = rows
         return found
+
+    def _above(self) -> dict[bytes, bytes | None]:
+        """Return what is written above the base, without timestamps; rows of a sheet stay there."""
+        if self.sheets and self.sheets[0].sealed is None and not self.pending:
+            return dict(zip(self.sheets[0].names, self.sheets[0].values.to_pylist(), strict=True))
+        self.spill()
+        return {key: entry[0] for layer in (self.pending, self.dirty) for key, entry in layer.items()}
+
+    def is_untouched(self) -> bool:
+        """Whether nothing was written in this epoch."""
+        return not self.dirty and not any(sheet.sealed is None for sheet in self.sheets)
 
     def _merge(
         self, upper_rows: list[tuple[bytes, Entry]], base: Iterator[tuple[bytes, bytes]], reverse: bool
