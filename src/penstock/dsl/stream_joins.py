@@ -124,6 +124,7 @@ class _Join:
             clock=self.merge,
             with_key=self.how.with_key,
             shared_store=None if self.shared is None else self.shared.name,
+            store_own=(self.this_store if left else self.other_store).name,
         )
         processor(one(operator), stores=lambda: specs, name=name, parents=(window,))(topology, node)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.lane.chains import Chain, chain_below, mixing_order
+from penstock.lane.chains import Chain, Meetings, chain_below, mixing_order
 from penstock.serde.columns import Columns, Commits, Irregular, OnColumns, Unreadable
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("penstock.lane")
+
+#: runs some records; what it would write it leaves in ``Commits``
+Step: TypeAlias = Callable[[Commits], None]
 
 
 class ByColumn:
@@ -28,6 +33,7 @@ class ByColumn:
         self._plain = plain
         self._chains: dict[str, Chain | None] = {}
         self._orders: dict[frozenset[str], tuple[str, ...] | None] = {}
+        self._meetings: Meetings = {}
 
     def takes(self, source: str) -> bool:
         """Whether records of a source may go by column."""
@@ -39,13 +45,11 @@ class ByColumn:
 
     def run(self, source: str, columns: Columns) -> bool:
         """Run records of a source; False, and nothing has happened, if they have to go one by one."""
-        try:
-            if _run([(self._taken(source), columns)], counted=columns.counts is not None):
+        with suppress(Unreadable):  # others of the same source may go by column
+            if _run([partial(self._taken(source), columns)], [columns]):
                 return True
-        except Unreadable:
-            return False
-        self._chains[source] = None
-        self._orders.clear()
+            self._chains[source] = None
+            self._orders.clear()
         return False
 
     def run_together(self, parts: Mapping[str, Columns]) -> bool:
@@ -53,13 +57,25 @@ class ByColumn:
         sources = frozenset(parts)
         order = self._order(sources)
         assert order is not None
-        try:
-            if _run([(self._taken(source), parts[source]) for source in order]):
+        steps = [self._step(name, parts) for name in order]
+        meetings = [found[0] for name in order if name not in parts and (found := self._meetings[name]) is not None]
+        for meeting in meetings:
+            meeting.wait()
+        with suppress(Unreadable):
+            if _run(steps, parts.values()):
                 return True
-        except Unreadable:
-            return False
-        self._orders[sources] = None
+            self._orders[sources] = None
+        for meeting in meetings:
+            meeting.give_up()
         return False
+
+    def _step(self, name: str, parts: Mapping[str, Columns]) -> Step:
+        """Return what runs the records of a source, or what was brought to a node in which chains meet."""
+        if name in parts:
+            return partial(self._taken(name), parts[name])
+        found = self._meetings[name]
+        assert found is not None
+        return found[0].run
 
     def _taken(self, source: str) -> OnColumns:
         chain = self._chain(source)
@@ -68,7 +84,7 @@ class ByColumn:
 
     def _chain(self, source: str) -> Chain | None:
         if source not in self._chains:
-            self._chains[source] = chain_below(self._task, source) if self._plain else None
+            self._chains[source] = chain_below(self._task, source, self._meetings) if self._plain else None
         return self._chains[source]
 
     def _order(self, sources: frozenset[str]) -> tuple[str, ...] | None:
@@ -78,17 +94,19 @@ class ByColumn:
         return self._orders[sources]
 
 
-def _run(parts: Sequence[tuple[OnColumns, Columns]], counted: bool = False) -> bool:
+def _run(steps: Sequence[Step], brought: Collection[Columns]) -> bool:
+    """Run records that sources have brought; False, and nothing has happened, if they have to go one by one."""
     commits: Commits = []
     try:
-        for on_columns, columns in parts:
-            on_columns(columns, commits)
+        for step in steps:
+            step(commits)
+        for columns in brought:
             columns.check()
-    except Unreadable:  # others of the same source may go by column
+    except Unreadable:
         raise
     except Exception as error:  # whatever it is: one by one it is told of with its node and record, or judged
-        if counted:  # there is no function of the user's in its way, and no single record
-            raise
+        if any(columns.counts is not None for columns in brought):
+            raise  # there is no function of the user's in their way, and no single record
         if not isinstance(error, Irregular):  # if it is a fault of ours, nothing but the time tells of it
             logger.debug("records go one by one", exc_info=True)
         return False

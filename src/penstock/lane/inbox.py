@@ -201,6 +201,7 @@ class NumberedOrigins:
         return Spots(
             lambda at: self.between(begin + at, begin + at + 1)[0],
             lambda: (numbers["index"], numbers["floor"]),
+            lambda: numbers["timestamp"],
             numbers,
         )
 

@@ -11,15 +11,15 @@ the node's name, so that a traceback names the node at no cost per record.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from penstock.processor.context import NodeHost
 from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
-from penstock.serde.columns import OnColumns
+from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.state.as_of import ReadColumns, ReadRaw
 from penstock.state.partition_times import PartitionTimes
 from penstock.watermark import LatePolicy
@@ -169,6 +169,21 @@ class OperatorContext(NodeHost, Protocol):
         ...
 
 
+class Met(NamedTuple):
+    """What records of several nodes have given together, in order, if anything; and what refuses it once all that follows has run."""
+
+    columns: Columns | None
+    check: Callable[[], None]
+
+
+class Side(Protocol):
+    """One of the nodes whose records meet: by column they are taken together, once all are there."""
+
+    def meet(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> Met:
+        """Take the records of some or all of the nodes: (side, its records)."""
+        ...
+
+
 class Operator(ABC):
     """A node's behaviour as frozen data. Subclasses are ``@dataclass(frozen=True, slots=True)``."""
 
@@ -180,6 +195,8 @@ class Operator(ABC):
     scheduling: ClassVar[bool] = False
     #: True where the updates of the stores that it touches are told by place before they are written: readers may go along with it
     tells_places: ClassVar[bool] = False
+    #: True where results depend on the records of another parent of the node below, whichever come first: see ``open_side``
+    meets: ClassVar[bool] = False
     #: True where records wait for calls, so many of them at a time in a lane: not more tasks than lanes may run
     waits: ClassVar[bool] = False
 
@@ -208,6 +225,13 @@ class Operator(ABC):
         """Return what does the same with many records at a time, or None where there is no such thing.
 
         ``forward``: what comes behind it, None if that takes records one by one only. Called at most once, after ``open``.
+        """
+        return None
+
+    def open_side(self, context: OperatorContext) -> Side | None:
+        """Return what takes many records at a time together with those of the other parents of the only node below; None: nothing does.
+
+        Instead of ``open_columns``, where ``meets``.
         """
         return None
 

@@ -20,8 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from penstock.operators.base import Forward, Operator, OperatorContext
+from penstock.operators.base import Forward, Operator, OperatorContext, Side
+from penstock.operators.outer_join_columns import OuterSide
+from penstock.operators.stream_join_columns import InnerSide
 from penstock.record import Headers
+from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.watermark import LatePolicy
 from penstock.windows import JoinWindows
 
@@ -47,6 +50,7 @@ class JoinWindow(Operator):
     """
 
     timed: ClassVar[bool] = True
+    tells_places: ClassVar[bool] = True
 
     store: str
     windows: JoinWindows | None = None
@@ -92,6 +96,22 @@ class JoinWindow(Operator):
 
         return on_record
 
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records: they are told before they go on, and kept when all went well."""
+        tell = context.store(self.store).make_column_add()
+        if tell is None or forward is None or context.late_policies:
+            return None
+
+        def on_columns(columns: Columns, commits: Commits) -> None:
+            tell(columns, commits)
+            forward(columns, commits)
+
+        return on_columns
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamStreamJoin(Operator):
@@ -103,10 +123,11 @@ class StreamStreamJoin(Operator):
 
     A late record still meets everything that the other side's store still holds: only rows without a match are judged
     by time. An unmatched record is emitted at once if its window ended before the present, whatever the grace; else it
-    waits.
+    waits. ``store_own``: where this side's records are kept; they are not read from there.
     """
 
     timed: ClassVar[bool] = True
+    meets: ClassVar[bool] = True
 
     store_other: str
     windows: JoinWindows
@@ -117,12 +138,47 @@ class StreamStreamJoin(Operator):
     clock: str
     with_key: bool = False
     shared_store: str | None = None
+    store_own: str = ""
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         if self.shared_store is None and not self.outer:
             return self._open_inner(context, forward)
         return self._open_outer(context, forward)
+
+    def open_side(self, context: OperatorContext) -> Side | None:
+        """Return the same for many records."""
+        other = context.store(self.store_other)
+        if self.shared_store is not None:
+            return self._open_outer_side(context, other, context.store(self.shared_store))
+        if self.outer:
+            return None
+        return InnerSide(context, self.store_own, other, *self._reach(), self.joiner, self.with_key, self.left_side)
+
+    def _open_outer_side(self, context: OperatorContext, other: Any, parked: Any) -> Side | None:
+        windows = self.windows
+        return OuterSide(
+            context,
+            self.store_own,
+            other,
+            *self._reach(),
+            self.joiner,
+            self.with_key,
+            self.left_side,
+            self.outer,
+            self.kind == "outer" or not self.left_side,
+            parked,
+            context.observed_time(shared=self.clock),
+            (windows.before + windows.grace, windows.after + windows.grace),
+        )
+
+    def touches(self) -> tuple[str, ...]:
+        """The store of what waits, which both sides share."""
+        return () if self.shared_store is None else (self.shared_store,)
+
+    def reads(self) -> tuple[str, ...]:
+        """The store of the other side."""
+        return (self.store_other,)
 
     def _reach(self) -> tuple[int, int]:
         """How far back and ahead of a record of this side the other side's records may lie."""

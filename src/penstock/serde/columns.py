@@ -159,6 +159,17 @@ class Column:
         data = self.bytes_of(serde, read=read)
         return data if isinstance(data, pa.Array) else pa.array(data, pa.binary())
 
+    @staticmethod
+    def joined(columns: Sequence[Column]) -> Column:
+        """Return all items, column by column: as bytes, if all have bytes that the same serde reads, else as objects."""
+        first = columns[0]
+        data = [column._bytes() for column in columns if column._data is not None and column._serde == first._serde]
+        arrays = [part for part in data if isinstance(part, pa.Array) and part.type == pa.binary()]
+        if len(arrays) < len(columns):
+            return Column([item for column in columns for item in column.items])
+        made = all(column._made for column in columns)
+        return Column(data=pa.concat_arrays(arrays), serde=first._serde, made=made)
+
     def pick(self, at: list[int]) -> Column:
         """Return the items at these places; a place may come several times."""
         self.check()
@@ -213,23 +224,31 @@ def _encoded(lines: JsonLines, items: list[Any]) -> pa.Array | None:
 class Spots:
     """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
 
-    __slots__ = ("arrays", "numbers", "origin", "places", "told")
+    __slots__ = ("arrays", "numbers", "origin", "places", "times", "told")
 
     def __init__(
         self,
         origin: Callable[[int], Origin],
         numbers: Callable[[], tuple[Any, Any]],
+        times: Callable[[], Any],
         arrays: Mapping[str, Any] | None = None,
     ) -> None:
         #: makes the origin of a source record of the batch
         self.origin = origin
         #: makes the partition index of each, and the time that it had reached, −1 where the shard sees every record itself
         self.numbers = numbers
+        #: makes the timestamp of each, as its origin has it
+        self.times = times
         #: all numbers of the origins by their names, where they are at hand and origins hold nothing else but raw bytes
         self.arrays = arrays
         #: where records of several sources go together: the place of each among all of them, and what was told of stores, by name
         self.places: Any = None
         self.told: dict[str, Any] = {}
+
+
+def are_alike(numbers: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether numbers of origins of several batches may be put together: those behind a re-key have more."""
+    return len({tuple((name, column.shape[1:]) for name, column in some.items()) for some in numbers}) == 1
 
 
 def spots_of(origins: Sequence[Origin]) -> Spots:
@@ -239,7 +258,10 @@ def spots_of(origins: Sequence[Origin]) -> Spots:
         indexes = np.array([origin.partition_index for origin in origins], dtype=np.int64)
         return indexes, np.array([origin.floor for origin in origins], dtype=np.int64)
 
-    return Spots(origins.__getitem__, numbers)
+    def times() -> Any:
+        return np.array([origin.timestamp for origin in origins], dtype=np.int64)
+
+    return Spots(origins.__getitem__, numbers, times)
 
 
 class Columns:
@@ -280,6 +302,14 @@ class Columns:
     def origin(self, at: int) -> Origin:
         """Return the origin of a record."""
         return self.spots.origin(at if self.rows is None else int(self.rows[at]))
+
+    @property
+    def places(self) -> Any:
+        """The place of each record: among all that go together, or else of its source record in the batch."""
+        places = self.spots.places
+        if places is None:
+            return np.arange(len(self)) if self.rows is None else self.rows
+        return self.of_source(places)
 
     def of_source(self, column: Any) -> Any:
         """Return a column of the source records as one of these records."""

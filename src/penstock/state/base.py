@@ -134,7 +134,7 @@ class Sealed:
 
     writes: Collection[tuple[bytes, bytes | None]] = field(default_factory=list)
     changelog: Collection[tuple[bytes, bytes | None, int, Headers]] = field(default_factory=list)
-    side: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
+    side: dict[str, Collection[tuple[bytes, bytes | None]]] = field(default_factory=dict)
     drops: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:

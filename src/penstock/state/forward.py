@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.record import Origin
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, OnColumns, Spots, spots_of
+from penstock.serde.columns import Column, Columns, Commits, OnColumns, Spots, are_alike, spots_of
 from penstock.state.base import Entry
 from penstock.state.write_back import writer_of
 
@@ -73,7 +73,7 @@ def _spots(entries: Sequence[Entry]) -> Spots:
     arrays = _arrays(entries)
     if arrays is None:
         return spots
-    return Spots(spots.origin, lambda: (arrays["index"], arrays["floor"]), arrays)
+    return Spots(spots.origin, lambda: (arrays["index"], arrays["floor"]), lambda: arrays["timestamp"], arrays)
 
 
 def _arrays(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
@@ -85,7 +85,7 @@ def _arrays(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     places = np.fromiter((at for _, at in writers), dtype=np.int64, count=len(writers))
     found = [columns.spots.arrays for columns in batches.values()]
     known = [arrays for arrays in found if arrays is not None]
-    if len(known) < len(found) or len({tuple((name, a[name].shape[1:]) for name in a) for a in known}) > 1:
+    if len(known) < len(found) or not are_alike(known):
         return None
     of_batch = [np.arange(len(c.timestamps)) if c.rows is None else c.rows for c in batches.values()]
     if len(known) == 1:

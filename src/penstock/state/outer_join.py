@@ -15,7 +15,7 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.serde import Serde
@@ -194,6 +194,45 @@ class OuterJoinStore(Store):
         for raw_key, _ in rows:
             self._put(raw_key, None, at)
         return [one for raw_key, raw in rows for one in self._decode(*_parts(raw_key), raw)]
+
+    # ---- many records at a time
+
+    @property
+    def serdes(self) -> tuple[Serde[Any], Serde[Any], Serde[Any]]:
+        """The serdes of keys, of the right side's values, and of the left side's."""
+        left, right = self._value.__reduce__()[1]
+        return self._key, right, left
+
+    def closed_by(self, now: int, waits: tuple[int, int]) -> dict[bytes, bytes]:
+        """Return the rows that ``take_at_once`` would take; ``waits``: of the right side, of the left side."""
+        found: dict[bytes, bytes] = {}
+        for side, wait in enumerate(waits):
+            if self._oldest[side] < now - wait:
+                rows = self._rows.scan(pack_time(self._oldest[side]), pack_time(now - wait))
+                found |= {raw_key: raw for raw_key, raw, _ in rows if parse_join_side_key(raw_key)[1] == side}
+        return found
+
+    def waiting(self, raw_keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return those of the rows that are there."""
+        rows = ((raw_key, self._rows.lookup(raw_key)) for raw_key in raw_keys)
+        return {raw_key: row.value for raw_key, row in rows if row is not None}
+
+    def settle(self, gone: Iterable[tuple[bytes, int]], staying: Iterable[tuple[bytes, bytes, int]]) -> None:
+        """Delete rows, for a record of that time each, and let records wait: (row, value with its side, time)."""
+        for raw_key, at in gone:
+            self._put(raw_key, None, at)
+        for raw_key, raw, timestamp in staying:
+            row = self._rows.lookup(raw_key)
+            self._put(raw_key, pack_list([*([] if row is None else parse_list(row.value)), raw]), timestamp)
+
+    def note(self, side: bool, times: Any, end: int | None) -> None:
+        """Know of the times of records that have waited, and up to when all rows have been taken (None: nobody has looked)."""
+        if len(times):
+            first, last = int(times.min()), int(times.max())
+            self.least, self._newest = min(self.least, first), max(self._newest, last)
+            self._oldest[side] = min(self._oldest[side], first)
+        if end is not None:
+            self._oldest[side] = max(self._oldest[side], end)
 
     def all(self) -> list[Unmatched]:
         """Return every row, in order."""

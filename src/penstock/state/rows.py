@@ -440,7 +440,7 @@ class RowStore(KeyValueVerbs):
         self._flushed.clear()
         side = {} if self._expiry is None else self._expiry.side_rows(rows)
         sealed = self._rows.seal(rows, logged=self.spec.logged, headers=self.spec.log_headers)
-        sealed.side = side
+        sealed.side.update(side)
         return sealed
 
     def _never_was(self, key: bytes) -> bool:

@@ -24,7 +24,7 @@ partition (``partition_times``):
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -402,14 +402,12 @@ class Segmented:
         """Hand out the dirty rows, keep them readable, and start an empty layer; a delete that ``never_was`` leaves nothing."""
         sealed, layer = Sealed(), self.dirty
         numbers = self._numbers()
-        if numbers == self._stored and not layer.keys and not self.only_logged:
+        if numbers == self._stored and not self._has_rows():
             return sealed
         if never_was is not None:
             self._forget(layer, never_was)
         sealed.changelog = self._write_rows(sealed, layer, logged)
-        newest = max((positions[-1] for positions, _ in layer.keys.values() if positions), default=None)
-        if newest is not None:
-            self.newest = max(self.newest, self.positions.time(newest))
+        self.newest = max(self.newest, self._newest_row())
         kept = self.kept // self.interval
         for number in [n for n in self.segments.live if n < kept]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
@@ -420,9 +418,21 @@ class Segmented:
         if self.emitted >= 0:
             writes.append((EMITTED, pack_time(self.emitted)))
         self._stored = numbers
-        self.pending.append((sealed, layer.take()))
+        self.pending.append((sealed, self._take_rows()))
         self._read.clear()
         return sealed
+
+    def _has_rows(self) -> bool:
+        return bool(self.dirty.keys or self.only_logged)
+
+    def _newest_row(self) -> int:
+        """Return the time of the newest row of the epoch; −1: there is none."""
+        newest = max((positions[-1] for positions, _ in self.dirty.keys.values() if positions), default=None)
+        return -1 if newest is None else self.positions.time(newest)
+
+    def _take_rows(self) -> Layer:
+        """Return the rows of the epoch, and start anew."""
+        return self.dirty.take()
 
     @staticmethod
     def _forget(layer: Layer, never_was: Callable[[bytes, Any], bool]) -> None:
@@ -433,7 +443,7 @@ class Segmented:
                 positions.remove(position)
                 del entries[position]
 
-    def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> list[LogRow]:
+    def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> Collection[LogRow]:
         """Put the rows of a layer into the segments of a seal; return those for the changelog."""
         stamped, by_time, log_headers = self.stamped, self.positions.by_time, self.spec.log_headers
         changelog, place_of = list(self.only_logged) if logged else [], self._places(sealed)
@@ -463,8 +473,12 @@ class Segmented:
         def of_segment(number: int) -> tuple[list[Any] | None, list[Any] | None]:
             if number < kept:
                 return None, None
-            index = sealed.side.setdefault(segments.time_name(number), []) if self.spec.time_ordered else None
-            return sealed.side.setdefault(segments.name(number), []), index
+            rows: list[Any] = []
+            index: list[Any] | None = [] if self.spec.time_ordered else None
+            sealed.side[segments.name(number)] = rows
+            if index is not None:
+                sealed.side[segments.time_name(number)] = index
+            return rows, index
 
         def place_of(position: Any) -> tuple[list[Any] | None, list[Any] | None, bytes]:
             return *of_segment(time_of(position) // interval), suffix(position)

@@ -128,7 +128,7 @@ class Sheet:
             Column(data=folded.values, serde=value, made=True),
             folded.times,
             None,
-            Spots(spots.origin, spots.numbers, spots.arrays),
+            Spots(spots.origin, spots.numbers, spots.times, spots.arrays),
             rows,
             old=None if old is None else Column(data=old.take(pa.array(np.argsort(self._folded.last))), serde=value),
         )

@@ -156,7 +156,7 @@ class VersionedStore(Store):
         older = self._history.seal(self._history.dirty.items(), logged=False)
         sealed = self._latest.seal(self._latest.dirty.items(), logged=False)
         self._unapplied.append((sealed, older))
-        sealed.side = self._time.unsaved()
+        sealed.side.update(self._time.unsaved())
         if older.writes:
             sealed.side[self._history_name] = list(older.writes)
         if self._ends:

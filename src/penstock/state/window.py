@@ -17,6 +17,7 @@ from penstock.serde.columns import Column, OnColumns
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
 from penstock.state.fold import Fold, Folding
+from penstock.state.kept_rows import Asked, KeptRows, Matches
 from penstock.state.key_value import Rows
 from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
 from penstock.state.positions import DUPLICATES, WINDOW
@@ -25,7 +26,9 @@ from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
+from penstock.state.window_add import open_add
 from penstock.state.window_fold import Tumbling, open_window_fold
+from penstock.state.window_sheet import ToldRows
 
 
 class WindowStore(SegmentedStore):
@@ -56,7 +59,7 @@ class WindowStore(SegmentedStore):
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        rows = Segmented(spec, state, DUPLICATES if spec.retain_duplicates else WINDOW)
+        rows = KeptRows(spec, state) if spec.retain_duplicates else Segmented(spec, state, WINDOW)
         super().__init__(spec, rows, context, key, value)
         self._size = spec.window_size or 0
         self.read = self._make_read()
@@ -174,6 +177,27 @@ class WindowStore(SegmentedStore):
             return None
         (clock,), folding = self._followed, Folding(self._key, self._value, initializer, fold)
         return open_window_fold(self._rows, folding, self._next_number, clock, windows, drop_late)
+
+    def make_column_add(self) -> OnColumns | None:
+        """Return what does ``add`` for many records at a time; None for a store without duplicates, or with an index by time."""
+        if not isinstance(self._rows, KeptRows) or self.spec.time_ordered:
+            return None
+        return open_add(self._rows, self.name, (self._key, self._value), self._context.drop)
+
+    def find(self, asked: Asked, told: ToldRows | None) -> Matches | None:
+        """Return the rows of a store with duplicates that records ask for, as they are at their places."""
+        assert isinstance(self._rows, KeptRows)
+        return self._rows.find(asked, told)
+
+    @property
+    def key_serde(self) -> Serde[Any]:
+        """The serde of keys."""
+        return self._key
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        """The serde of values."""
+        return self._value
 
     def _flushed_keys(self, keys: Sequence[bytes], positions: Sequence[Any]) -> Column | None:
         if self.spec.retain_duplicates or not self._size:

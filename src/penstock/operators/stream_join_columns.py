@@ -1,0 +1,81 @@
+"""Stream-stream joins by column: the records of both sides, thousands at a time, each with what lies in front of its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.operators.base import Met, OperatorContext
+from penstock.operators.join_columns import present
+from penstock.serde.columns import Column, Columns, Commits
+from penstock.serde.merge import binary, merge_columns
+from penstock.state.kept_rows import Asked, Matches
+from penstock.state.window import WindowStore
+
+
+@dataclass(frozen=True, slots=True)
+class InnerSide:
+    """One side of an inner join: ``joiner(left, right)``, or ``(key, left, right)`` with ``with_key``."""
+
+    context: OperatorContext
+    own: str
+    other: WindowStore
+    before: int
+    after: int
+    joiner: Callable[..., Any]
+    with_key: bool
+    left: bool
+
+    def meet(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> Met:
+        """Join the records of both sides; the results in the order of their places."""
+        found: list[Columns] = []
+        checks: list[Callable[[], None]] = []
+        for side, columns in parts:
+            assert isinstance(side, InnerSide)
+            joined = side.join(columns, commits, checks)
+            if joined is not None:
+                found.append(joined)
+
+        def check() -> None:
+            for unchanged in checks:
+                unchanged()
+
+        return Met(merge_columns(found) if found else None, check)
+
+    def join(self, columns: Columns, commits: Commits, checks: list[Callable[[], None]]) -> Columns | None:
+        """Return the results of this side's records, in order."""
+        at = present(commits, self.context.drop, null_key=columns.keys, null_value=columns.values)
+        if at is not None:
+            columns = columns.pick(at)
+        matches = self.find(columns) if len(columns) else None
+        if matches is None:
+            return None
+        told = columns.spots.told.get(self.own)
+        if told is not None:
+            checks.append(lambda: told.check(np.unique(matches.at)))
+        return self.results(columns, matches)
+
+    def find(self, columns: Columns) -> Matches | None:
+        """Return the rows of the other side that records meet."""
+        times = columns.timestamps
+        asked = Asked(
+            binary(columns.keys.bytes_of(self.other.key_serde)),
+            columns.places,
+            np.maximum(times - self.before, 0),
+            np.maximum(times + self.after, 0),
+        )
+        return self.other.find(asked, columns.spots.told.get(self.other.name))
+
+    def results(self, columns: Columns, matches: Matches) -> Columns:
+        """Return a record for each row that was met; the row is decoded anew for each."""
+        at = matches.at.tolist()
+        keys, mine = columns.keys.pick(at), columns.values.pick(at).items
+        others = Column(data=matches.values, serde=self.other.value_serde).items
+        pair = (mine, others) if self.left else (others, mine)
+        values = list(map(self.joiner, keys.items, *pair) if self.with_key else map(self.joiner, *pair))
+        spread = columns.spread(at, keys, Column(values))
+        spread.timestamps = np.maximum(spread.timestamps, matches.starts)
+        return spread

@@ -1,0 +1,233 @@
+"""The rows of a window store that keeps duplicates, which many records may put at a time, and find at a time.
+
+What was put so stays a *sheet* until somebody asks for single rows: the records of a join by column look for their matches in the
+sheets of the epoch, and what of them has not expired at the barrier is sealed by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.serde.columns import Irregular
+from penstock.serde.groups import key_order
+from penstock.state.base import Sealed, ShardState
+from penstock.state.bulk import SortedRows, are_short
+from penstock.state.keys import MAX_TIME
+from penstock.state.layer import Entry, Layer
+from penstock.state.positions import DUPLICATES
+from penstock.state.segmented import LogRow, Segmented
+from penstock.state.sheet import LogColumns
+from penstock.state.spec import StoreSpec
+from penstock.state.window_sheet import SheetLayer, ToldRows, WindowSheet, joined
+
+#: pairs that are looked at in one go; where each record meets so many others columns would only cost memory
+MOST_PAIRS = 1 << 22
+_BEFORE = -1
+
+
+class Asked(NamedTuple):
+    """What records ask for: the rows of a key that start in a span of time, as they are at a place."""
+
+    keys: pa.Array
+    places: Any
+    since: Any
+    until: Any
+
+
+class Matches(NamedTuple):
+    """Rows that were found: which record asked for each, its start, its value, which of the told ones it is (negative: none of them).
+
+    In the order of the asking records; of each in that of starts, then of putting.
+    """
+
+    at: Any
+    starts: Any
+    values: pa.Array
+    told: Any
+
+
+class KeptRows(Segmented):
+    """The layers and segments of a store that keeps duplicates; above these, the sheets of the epoch.
+
+    Invariant: a sheet is newer than all single rows. Whoever asks for single rows makes them of the sheets first.
+    """
+
+    def __init__(self, spec: StoreSpec, state: ShardState) -> None:
+        super().__init__(spec, state, DUPLICATES)
+        self.sheets: list[WindowSheet] = []
+
+    # ---- single rows
+
+    def spill(self) -> None:
+        """Make single rows of those of sheets."""
+        sheets, self.sheets = self.sheets, []
+        for sheet in sheets:
+            for key, position, entry in sheet.entries():
+                super().put(key, position, entry)
+
+    def get(self, key: bytes, position: Any) -> tuple[bytes, int] | None:
+        """Return (value, timestamp) of a row."""
+        self.spill()
+        return super().get(key, position)
+
+    def put(self, key: bytes, position: Any, entry: Entry) -> None:
+        """Write a row."""
+        if self.sheets:
+            self.spill()
+        super().put(key, position, entry)
+
+    def of_key(self, key: bytes, since: int, until: int) -> list[tuple[Any, bytes, int]]:
+        """Return (position, value, timestamp) of one key's rows."""
+        if self.sheets:
+            self.spill()
+        return super().of_key(key, since, until)
+
+    def _above(self, *bounds: Any) -> dict[int, dict[bytes, tuple[bytes, Any, Entry]]]:
+        self.spill()
+        return super()._above(*bounds)
+
+    # ---- rows by column
+
+    def limits_of(self, times: Any) -> tuple[Any, Any]:
+        """Return from when on, at times of the store, puts are taken, and reads see rows."""
+        ends = times - self.retention
+        oldest = ends // self.interval * self.interval if self.spec.persistent else ends + 1
+        return np.maximum(oldest, 0), ends + self._slack
+
+    def lay(self, sheet: WindowSheet) -> None:
+        """Write the rows of a sheet."""
+        self.sheets.append(sheet)
+
+    def find(self, asked: Asked, told: ToldRows | None) -> Matches | None:
+        """Return the rows that records find, those of ``told`` in front of their places included; None: nobody finds any."""
+        bound = self.bound if told is None else told.bound_at(asked.places)
+        since = np.maximum(np.maximum(asked.since, bound), 0)
+        first, last = int(since.min()), int(asked.until.max())
+        parts = [self._single(asked._replace(since=since))]
+        parts += [(s.keys, s.starts, s.values, np.full(len(s.starts), _BEFORE)) for s in self.sheets]
+        if told is not None:
+            sheet = told.sheet
+            parts.append((sheet.keys, sheet.starts, sheet.values, np.arange(len(sheet.starts))))
+        parts = [part for part in (_between(part, first, last) for part in parts) if len(part[1])]
+        if not parts:
+            return None
+        keys, starts, values, numbers = zip(*parts, strict=True)
+        at, chosen = _pairs(pa.concat_arrays(keys), np.concatenate(starts), asked._replace(since=since))
+        number = np.concatenate(numbers)[chosen]
+        if told is not None and len(told.places):
+            in_front = (number < 0) | (told.places[number] < asked.places[at])
+            at, chosen, number = at[in_front], chosen[in_front], number[in_front]
+        if not len(at):
+            return None
+        found = pa.concat_arrays(values).take(pa.array(chosen))
+        return Matches(at, np.concatenate(starts)[chosen], found, number)
+
+    def _single(self, asked: Asked) -> tuple[pa.Array, Any, pa.Array, Any]:
+        """Return the rows of the layers and the base that may be among those that are asked for."""
+        spans: dict[bytes, tuple[int, int]] = {}
+        for key, since, until in zip(*self._asked_below(asked), strict=True):
+            known = spans.get(key)
+            spans[key] = (since, until) if known is None else (min(since, known[0]), max(until, known[1]))
+        keys: list[bytes] = []
+        found: list[tuple[Any, bytes, int]] = []
+        for key, span in spans.items():
+            rows = super().of_key(key, *span)
+            found += rows
+            keys += [key] * len(rows)
+        starts = np.array([position[0] for position, _, _ in found], dtype=np.int64)
+        values = pa.array([value for _, value, _ in found], pa.binary())
+        return pa.array(keys, pa.binary()), starts, values, np.full(len(keys), _BEFORE)
+
+    def _asked_below(self, asked: Asked) -> tuple[list[bytes], list[int], list[int]]:
+        """Return what is asked of single rows: records that are newer than all of these ask for nothing there."""
+        newest = self._newest_below()
+        below = asked.since <= newest
+        if self.dirty.keys:
+            known = self.dirty.keys
+            below |= np.fromiter((key in known for key in asked.keys.to_pylist()), bool, len(below))
+        if not below.any():
+            return [], [], []
+        keys = asked.keys.filter(pa.array(below)).to_pylist()
+        return keys, asked.since[below].tolist(), asked.until[below].tolist()
+
+    def _newest_below(self) -> int:
+        """Return a time that no row of the base, nor of a sealed epoch, is newer than; −1: there is none."""
+        if self.pending:
+            return MAX_TIME
+        if not self.segments.live:
+            return -1
+        last = max(self.segments.live)
+        return self.newest if self.newest // self.interval == last else (last + 1) * self.interval - 1
+
+    # ---- the barrier
+
+    def seal(self, *, logged: bool, never_was: Callable[[bytes, Any], bool] | None = None) -> Sealed:
+        """Hand out the rows of the epoch; if all of them are of sheets, by column."""
+        if super()._has_rows() or any(sheet.headers is not None for sheet in self.sheets):
+            self.spill()
+        return super().seal(logged=logged, never_was=never_was)
+
+    def _has_rows(self) -> bool:
+        return bool(self.sheets) or super()._has_rows()
+
+    def _newest_row(self) -> int:
+        return max((int(sheet.starts.max()) for sheet in self.sheets), default=super()._newest_row())
+
+    def _take_rows(self) -> Layer:
+        sheets, self.sheets = self.sheets, []
+        return SheetLayer(sheets) if sheets else super()._take_rows()
+
+    def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> Collection[LogRow]:
+        if not self.sheets:
+            return super()._write_rows(sealed, layer, logged)
+        whole = joined(self.sheets)
+        sheet = whole.where(whole.starts >= self.kept // self.interval * self.interval)
+        names, numbers = sheet.names(), sheet.starts // self.interval
+        for number in np.unique(numbers).tolist():
+            mine = pa.array(numbers == number)
+            rows, values = names.filter(mine), sheet.values.filter(mine)
+            order = pa.array(key_order(rows))
+            written = SortedRows(rows.take(order), values.take(order))
+            plain = are_short(written.names)
+            sealed.side[self.segments.name(number)] = written if plain else list(written)
+        return LogColumns(names, sheet.values, sheet.times) if logged and len(names) else []
+
+
+def _between(part: tuple[pa.Array, Any, pa.Array, Any], first: int, last: int) -> tuple[pa.Array, Any, pa.Array, Any]:
+    """Return the rows of a span of time."""
+    keys, starts, values, numbers = part
+    inside = (starts >= first) & (starts <= last)
+    if inside.all():
+        return part
+    mask = pa.array(inside)
+    return keys.filter(mask), starts[inside], values.filter(mask), numbers[inside]
+
+
+def _pairs(keys: pa.Array, starts: Any, asked: Asked) -> tuple[Any, Any]:
+    """Return which records ask for which rows, whatever their places: places of both, by record, start, and place of the row.
+
+    >>> asked = Asked(pa.array([b"a", b"b"]), None, np.array([0, 5]), np.array([4, 9]))
+    >>> [found.tolist() for found in _pairs(pa.array([b"a", b"b", b"a", b"a"]), np.array([4, 7, 9, 0]), asked)]
+    [[0, 0, 1], [3, 0, 1]]
+    """
+    codes = pa.concat_arrays([keys, asked.keys]).dictionary_encode().indices.to_numpy().astype(np.int64)
+    mine, theirs = codes[: len(keys)], codes[len(keys) :]
+    base, span = int(starts.min()), int(starts.max()) - int(starts.min()) + 2
+    if (int(codes.max()) + 1) * span >= 1 << 62:
+        raise Irregular
+    spots = mine * span + (starts - base)
+    order = np.argsort(spots, kind="stable")
+    spots = spots[order]
+    begin = np.searchsorted(spots, theirs * span + np.clip(asked.since - base, 0, span - 1))
+    end = np.searchsorted(spots, theirs * span + np.clip(asked.until - base, -1, span - 2), side="right")
+    counts = np.maximum(end - begin, 0)
+    total = int(counts.sum())
+    if total > MOST_PAIRS:
+        raise Irregular
+    at = np.repeat(np.arange(len(counts)), counts)
+    offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    return at, order[offsets + np.repeat(begin, counts)]

@@ -1,0 +1,105 @@
+"""Records that are put by column into a window store that keeps duplicates: told with their places, written when all went well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.serde import Serde
+from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.merge import binary
+from penstock.state.kept_rows import KeptRows
+from penstock.state.keys import MAX_SEQUENCE
+from penstock.state.window_fold import running_time
+from penstock.state.window_sheet import ToldRows, WindowSheet
+
+
+def open_add(
+    rows: KeptRows, name: str, serdes: tuple[Serde[Any], Serde[Any]], drop: Callable[[str], None]
+) -> OnColumns:
+    """Return what puts the records that have a key, each as a row of its own.
+
+    One without a value, and one that is too old, takes a sequence number, and is only logged.
+    """
+
+    def on_columns(columns: Columns, commits: Commits) -> None:
+        if columns.keys.has_nulls:
+            columns = columns.pick(np.flatnonzero(_there(columns.keys)).tolist())
+        if not len(columns):
+            return
+        whole, valued = _whole(rows, serdes, columns)
+        now, times = _times(rows, columns, valued)
+        oldest, bounds = rows.limits_of(now)
+        taken = valued.copy()
+        taken[valued] = whole.starts[valued] >= oldest
+        told = ToldRows(
+            whole.where(taken),
+            columns.places[taken],
+            np.flatnonzero(taken[valued]),
+            columns.places[valued],
+            bounds,
+            rows.bound,
+            None if columns.values.is_bytes_of(serdes[1]) else columns.values.pick(np.flatnonzero(valued).tolist()),
+            whole.values if valued.all() else whole.values.filter(pa.array(valued)),
+            serdes[1],
+        )
+        columns.spots.told[name] = told
+        gone = None if taken.all() else whole.where(~taken)
+
+        def commit() -> None:
+            rows.sequence = int(whole.sequences[-1])
+            rows.observe_all(times)
+            if gone is not None:
+                _log_only(rows, gone, drop)
+            if len(told.places):
+                rows.lay(told.sheet)
+
+        commits.append(commit)
+
+    return on_columns
+
+
+def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], columns: Columns) -> tuple[WindowSheet, Any]:
+    """Return all records as rows, whether or not they are kept, and which of them have a value."""
+    count, valued = len(columns), _there(columns.values)
+    if int(columns.timestamps.min()) < 0 or rows.sequence + count > MAX_SEQUENCE:
+        raise Irregular
+    if not rows.spec.persistent and not valued.all():  # a store in memory takes in their time
+        raise Irregular
+    headers = columns.headers if columns.headers is not None and any(columns.headers) else None
+    sheet = WindowSheet(
+        binary(columns.keys.bytes_of(serdes[0])),
+        columns.timestamps,
+        np.arange(rows.sequence + 1, rows.sequence + 1 + count),
+        binary(columns.values.bytes_of(serdes[1])),
+        columns.of_source(columns.spots.times()),
+        headers,
+    )
+    return sheet, valued
+
+
+def _times(rows: KeptRows, columns: Columns, valued: Any) -> tuple[Any, dict[int, int]]:
+    """Return the store's time after each record that has a value, and its times by partition after all. Time must not go back."""
+    indexes, floors = (columns.of_source(column)[valued] for column in columns.spots.numbers())
+    now, times = running_time(rows.times, indexes, np.maximum(columns.timestamps[valued], floors))
+    if (np.diff(now, prepend=rows.observed) < 0).any():
+        raise Irregular
+    return now, times
+
+
+def _log_only(rows: KeptRows, gone: WindowSheet, drop: Callable[[str], None]) -> None:
+    suffix, log_headers = rows.positions.suffix, rows.spec.log_headers
+    for key, position, (value, time, headers, _, _) in gone.entries():
+        if value is not None:
+            drop("expired")
+        rows.only_logged.append((key + suffix(position), value, time, headers if log_headers else ()))
+
+
+def _there(column: Column) -> Any:
+    """Return which items are not None."""
+    if not column.has_nulls:
+        return np.ones(len(column), dtype=bool)
+    return np.array([item is not None for item in column.items], dtype=bool)
