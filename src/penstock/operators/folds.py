@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.serde.columns import OnColumns
 from penstock.state.fold import Fold
+from penstock.state.rows import RowStore
 
 
 def zero() -> int:
@@ -63,8 +64,11 @@ def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> Fold:
 def open_column_fold(
     on_columns: OnColumns | None, store: Any, forward: OnColumns | None, send_old: bool
 ) -> OnColumns | None:
-    """Return a fold by column; its updates leave by column, too, where what comes behind takes them so."""
-    if on_columns is not None and forward is not None and not send_old:
+    """Return a fold by column; its updates leave by column, too, where what comes behind takes them so.
+
+    Only a store of plain rows tells old values by column.
+    """
+    if on_columns is not None and forward is not None and (not send_old or isinstance(store, RowStore)):
         store.on_flush_columns(forward)
     return on_columns
 

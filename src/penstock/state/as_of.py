@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
-from penstock.serde.groups import Groups
+from penstock.serde.groups import Groups, key_order
 from penstock.serde.json_lines import json_lines
 from penstock.state.sheet import Folded, Sheet
 from penstock.state.write_back import WriteBack
 
-#: fewer records are written as single rows
+#: fewer records are written as single rows, and looked up as they come
 FEW = 64
 
 
@@ -194,9 +194,15 @@ def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
 
 
 def rows_now(look: Look, keys: pa.Array) -> tuple[list[Any], Any]:
-    """Return rows, and which of them each key has; each key is looked up once."""
+    """Return rows, and which of them each key has; each key is looked up once, many of them in their order."""
     encoded = keys.dictionary_encode()
-    return look(encoded.dictionary.to_pylist()), encoded.indices.to_numpy()
+    names, at = encoded.dictionary, encoded.indices.to_numpy()
+    if len(names) < FEW:
+        return look(names.to_pylist()), at
+    order = key_order(names)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return look(names.take(pa.array(order)).to_pylist()), rank[at]
 
 
 def rows_as_of(look: Look, keys: pa.Array, places: Any, told: Told) -> tuple[list[Any], Any]:

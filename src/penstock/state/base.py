@@ -45,6 +45,10 @@ class SortedRows(Protocol):
         """About as many bytes as all keys and values have."""
         ...
 
+    def stored(self) -> SortedRows:
+        """Return them with keys as LMDB has them (``lmdb_format``)."""
+        ...
+
 
 class BytesStore(Protocol):
     """One ordered map of bytes: the single seam below every store, with two bodies (memory, LMDB)."""

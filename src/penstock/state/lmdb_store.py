@@ -178,7 +178,7 @@ def _beginning(cursor: Any, stored: bytes) -> list[Row]:
         if not row[0].startswith(stored):
             break
         found.append(row)
-    return found if stored[0] else [(user_key(key), value) for key, value in found]
+    return found if stored[0] else [(key[1:], value) for key, value in found]
 
 
 def _steps(cursor: Any, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:

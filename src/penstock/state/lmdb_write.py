@@ -33,12 +33,8 @@ def put_all(rows: dict[bytes, bytes | None], transaction: Any, database: Any, ov
 
 def load(rows: SortedRows, transaction: Any, database: Any, _overflow: Any) -> None:
     """Put rows in order."""
-    first = next(iter(rows))[0]
-    if first >= PLAIN:
-        _put_sorted(first, iter(rows), transaction, database)
-        return
-    stored = ((key if key >= PLAIN else b"\x00" + key, value) for key, value in rows)
-    _put_sorted(stored_key(first), stored, transaction, database)
+    stored = rows.stored()
+    _put_sorted(next(iter(stored))[0], iter(stored), transaction, database)
 
 
 def _put_sorted(first: bytes, rows: Iterator[tuple[bytes, bytes | None]], transaction: Any, database: Any) -> None:
