@@ -69,7 +69,17 @@ def test_combined_keys_are_those_of_the_serde(rows):
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x01", b"\x01\x02pk", b"\x00\x02pk", b"\x82\x02pk\0\0\0\0", b"\x81\x02pk\0\0\0\x01", None]
+    "data",
+    [
+        b"",
+        b"\x01",
+        b"\x01\x02pk",
+        b"\x00\x02pk",
+        b"\x82\x02pk\0\0\0\0",
+        b"\x81\x02pk\0\0\0\x01",
+        b"\x81\x04pk\0\0\0\0",
+        None,
+    ],
 )
 def test_subscriptions_of_another_shape_are_not_for_columns(data):
     good = SUBSCRIPTION.serialize(SubscriptionWrapper(None, Instruction(2), b"pk", 1, 0))

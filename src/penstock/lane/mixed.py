@@ -17,8 +17,8 @@ from penstock.lane.inbox import WINDOW, Batch, ShortRun, starts_of
 
 #: rows of a batch: those of a shard in an epoch are mostly one, and what a fold makes of them can then stay columns
 MOST = 1 << 17
-#: rows that are mixed at a time
-MOST_MIXED = 1 << 15
+#: rows that are mixed at a time, for the same reason
+MOST_MIXED = MOST
 #: a run of fewer rows is not worth columns of its own: count-and-sum of 37 rows a shard is a fifth quicker one by one, of 125 as quick
 SHORT = 64
 #: so few rows of a shard are not mixed

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.serde.columns import Irregular
+from penstock.serde.foreign_key import Instruction
 
 _HASH_SIZE = 16
 _NO_HASH = 0x80
@@ -65,8 +66,11 @@ def read_subscriptions(data: pa.Array) -> Subscriptions:
     partitions = pc.binary_slice(data, -_BEHIND, _END)
     if not pc.all(pc.equal(partitions, _NO_PARTITION)).as_py():
         raise Irregular
+    instructions = _bytes_at(data, 1)
+    if (instructions >= len(Instruction)).any():
+        raise Irregular
     keys = _behind_hash(hashed, data, _BEFORE, -_BEHIND)
-    return Subscriptions(_hashes(hashed, data, _BEFORE), _bytes_at(data, 1), keys)
+    return Subscriptions(_hashes(hashed, data, _BEFORE), instructions, keys)
 
 
 def write_responses(responses: Responses) -> pa.Array:
