@@ -160,6 +160,17 @@ def changed_behind(b: StreamsBuilder) -> None:
     stream_of(b, "in").join(stream_of(b, "side"), lambda v, w: [v, w], window=WINDOW).map_values(changed).to("out")
 
 
+def changing_updates(b: StreamsBuilder) -> None:
+    """A joiner that changes the update of a table, of which the bytes are at hand."""
+
+    def changed(value: Any, row: Any) -> Any:
+        value["n"] += 1
+        return {"n": value["n"] * row["n"]}
+
+    table = b.table("in", key=Serdes.string, value=Serdes.json, store="t")
+    table.to_stream().join(stream_of(b, "side"), changed, window=WINDOW).to("out")
+
+
 def in_memory(b: StreamsBuilder) -> None:
     store = Stores.window("s", retention=WINDOW.retention, size=WINDOW.size, retain_duplicates=True, persistent=False)
     stream_of(b, "in").join(stream_of(b, "side"), pair, window=WINDOW, store=store).to("out")
@@ -237,7 +248,7 @@ BY_COLUMN: list[Callable[[StreamsBuilder], None]] = [
     left_then_windowed, three_outer, typed_outer,
 ]  # fmt: skip
 SHAPES = [
-    *BY_COLUMN, changing_the_row, changing_the_record, changed_behind, in_memory, with_itself, with_its_own,
+    *BY_COLUMN, changing_the_row, changing_the_record, changed_behind, changing_updates, in_memory, with_itself, with_its_own,
     again_with_one_of_them, merged_before, into_one_topic,
 ]  # fmt: skip
 

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Closing, EmitStrategy
-from penstock.operators.folds import add_counts, count_one, zero
+from penstock.operators.folds import add_counts, count_one, open_column_fold, zero
 from penstock.record import Headers, Windowed
+from penstock.serde.columns import OnColumns
 from penstock.watermark import LatePolicy
 from penstock.windows import SessionWindows
 
@@ -87,6 +88,32 @@ class SessionWindowAggregate(Operator):
                 emit(merged, aggregate, None, end, ())
 
         return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return the same for many records: the sessions of a key are read and written once."""
+        store, drop = context.store(self.store), context.drop
+        if self.emit is EmitStrategy.on_window_close or LatePolicy.drop in context.late_policies:
+            return None
+        counting = self.initializer is zero and self.aggregator is count_one and self.merger is add_counts
+
+        def drop_late() -> None:
+            drop("late_session")
+
+        return open_column_fold(
+            store.make_column_fold(
+                self.windows.gap,
+                self.windows.grace,
+                (self.initializer, None if counting else self.aggregator, self.merger),
+                (lambda: drop("null_key"), None if LatePolicy.dead_letter in context.late_policies else drop_late),
+            ),
+            store,
+            forward,
+            self.send_old,
+        )
+
+    def touches(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
 
     def delay(self, span: int) -> int:
         """On close: a session is given out when no record can belong to it any more."""

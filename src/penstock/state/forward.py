@@ -31,13 +31,15 @@ def forward_entries(
     keys: Column,
     serde: Serde[Any],
     entries: Sequence[Entry],
-    old: list[bytes | None] | None = None,
     *,
+    old: list[bytes | None] | None = None,
+    times: Sequence[int] | None = None,
     deletes: bool = False,
 ) -> bool:
-    """Forward the new values of changed rows at a time, and the old ones, if they are given.
+    """Forward the new values of changed rows at a time; False, and nothing has happened, if they must go one by one.
 
-    ``deletes``: of a row that is deleted it is known that there was one. False, and nothing has happened, if they must go one by one.
+    ``old``: the values before, if somebody asks for them. ``times``: those that the updates carry, None: those of the entries.
+    ``deletes``: of a row that is deleted it is known that there was one.
     """
     values = [entry[0] for entry in entries]
     if not deletes and any(value is None for value in values):
@@ -46,7 +48,7 @@ def forward_entries(
     columns = Columns(
         keys,
         Column(data=values, serde=serde, made=True),
-        np.array([entry[1] for entry in entries], dtype=np.int64),
+        np.array([entry[1] for entry in entries] if times is None else times, dtype=np.int64),
         headers if any(headers) else None,
         _spots(entries),
         old=None if old is None else Column(data=old, serde=serde),

@@ -362,7 +362,7 @@ class RowStore(KeyValueVerbs):
             return True
         keys = Column(data=[key for key, _ in changed], serde=self._key, made=True)
         entries = [entry for _, entry in changed]
-        if not forward_entries(self._on_columns, keys, self._value, entries, old, deletes=True):
+        if not forward_entries(self._on_columns, keys, self._value, entries, old=old, deletes=True):
             self._on_columns = None
             return False
         self._flushed.update(changed)

@@ -43,6 +43,10 @@ Bounds: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 LogRow: TypeAlias = tuple[bytes, bytes | None, int, Headers]
 
 
+#: segments with so many rows for each key that is asked for are read as a whole
+_WHOLE = 4
+
+
 class Segmented:
     """The layers and segments of one store of one shard."""
 
@@ -268,6 +272,26 @@ class Segmented:
         ]
 
     # ---- the rows of many keys
+
+    def of_keys(self, keys: list[bytes], since: list[int]) -> list[list[tuple[Any, bytes, int]]]:
+        """Return what ``of_key`` returns of each key from a time on; segments that are not much larger are read as a whole."""
+        segments = [segment for _, segment in self.segments.between(max(min(since), 0), MAX_TIME)]
+        few = sum(segment.count() for segment in segments) <= _WHOLE * len(keys)
+        if self.pending or self.dirty.keys or not few:
+            return [self.of_key(key, time, MAX_TIME) for key, time in zip(keys, since, strict=True)]
+        found: dict[bytes, list[tuple[Any, bytes, int]]] = {key: [] for key in keys}
+        parse, unpack = self.positions.parse, self._unpack
+        for segment in segments:
+            for row, raw in segment.range(None, None):
+                key, position = parse(row)
+                if key in found:
+                    found[key].append((position, *unpack(raw)))
+        time_of, bound = self.positions.time, self.bound
+        for key, time in zip(keys, since, strict=True):
+            least = max(time, bound)
+            if found[key] and time_of(found[key][0][0]) < least:
+                found[key] = [row for row in found[key] if time_of(row[0]) >= least]
+        return list(found.values())
 
     def scan(
         self,

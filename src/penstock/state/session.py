@@ -13,14 +13,18 @@ from typing import Any, NoReturn
 from penstock.errors import StoreError
 from penstock.record import Headers, Windowed
 from penstock.serde import Serde
+from penstock.serde.columns import Column, OnColumns
+from penstock.serde.windowed import SessionWindowedSerde
 from penstock.state.base import ShardState, StoreContext
+from penstock.state.forward import forward_entries
 from penstock.state.key_value import Rows
-from penstock.state.keys import MAX_TIME
+from penstock.state.keys import MAX_TIME, pack_session_suffix
 from penstock.state.layer import Found
 from penstock.state.positions import SESSION
 from penstock.state.segmented import Segmented
-from penstock.state.segmented_store import SegmentedStore
+from penstock.state.segmented_store import Changes, SegmentedStore
 from penstock.state.segments import restore_rows
+from penstock.state.session_fold import SessionFold, open_session_fold
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
 
@@ -85,6 +89,39 @@ class SessionStore(SegmentedStore):
             self._refuse_key(None)
         if session[2] >= self._rows.kept:
             self.put(session, None, headers)
+
+    # ---- many at a time
+
+    def make_column_fold(
+        self,
+        gap: int,
+        grace: int,
+        functions: tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any]],
+        drops: tuple[Callable[[], None], Callable[[], None] | None],
+    ) -> OnColumns | None:
+        """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer.
+
+        ``functions``: initializer, aggregator (None: records are counted) and merger.
+        """
+        if not self.cached or not self.spec.persistent or self.spec.time_ordered or len(self._followed) != 1:
+            return None
+        fold = SessionFold(self._key, self._value, gap, grace, *functions)
+        return open_session_fold(self._rows, fold, self._next_number, self._followed[0], drops)
+
+    def _forward_columns(self, changed: Changes) -> bool:
+        """Forward all rows at a time; a delete of what nobody knows is not told."""
+        assert self._on_columns is not None
+        told = [row for row in changed if row[3][0] is not None or self._forwarded(row[1], row[2], True) is not None]
+        if told:
+            data: list[bytes | None] = [key + pack_session_suffix(*position) for _, key, position, _ in told]
+            keys = Column(data=data, serde=SessionWindowedSerde(self._key), made=True)
+            ends = [position[0] for _, _, position, _ in told]
+            entries = [row[3] for row in told]
+            if not forward_entries(self._on_columns, keys, self._value, entries, times=ends, deletes=True):
+                self._on_columns = None
+                return False
+            self._flushed_columns.append(told)
+        return True
 
     # ---- reading
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 from penstock.serde.merge import binary
+from penstock.serde.traits import is_canonical
 from penstock.state.kept_rows import KeptRows
 from penstock.state.keys import MAX_SEQUENCE
 from penstock.state.window_fold import running_time
@@ -42,7 +43,7 @@ def open_add(
             columns.places[valued],
             bounds,
             rows.bound,
-            None if columns.values.is_bytes_of(serdes[1]) else columns.values.pick(np.flatnonzero(valued).tolist()),
+            _changeable(columns.values, serdes[1], valued),
             whole.values if valued.all() else whole.values.filter(pa.array(valued)),
             serdes[1],
         )
@@ -96,6 +97,13 @@ def _log_only(rows: KeptRows, gone: WindowSheet, drop: Callable[[str], None]) ->
         if value is not None:
             drop("expired")
         rows.only_logged.append((key + suffix(position), value, time, headers if log_headers else ()))
+
+
+def _changeable(values: Column, serde: Serde[Any], valued: Any) -> list[Any] | None:
+    """Return the values of records that have one, if somebody may change them."""
+    if is_canonical(serde) and values.is_bytes_of(serde):
+        return None
+    return values.items if valued.all() else [item for item in values.items if item is not None]
 
 
 def _there(column: Column) -> Any:

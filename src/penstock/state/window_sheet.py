@@ -110,8 +110,8 @@ class ToldRows(NamedTuple):
     seen: Any
     bounds: Any
     bound: int
-    #: the values of all records that have one, as objects, and the bytes that were made of them; None where bytes were at hand
-    items: Column | None
+    #: the values of all records that have one, as objects, and the bytes that were made of them; None where nobody can change them
+    items: list[Any] | None
     data: pa.Array
     serde: Any
 
@@ -122,6 +122,6 @@ class ToldRows(NamedTuple):
     def check(self, at: Any) -> None:
         """Refuse values that somebody has changed since: one by one they would be put as they are now."""
         if self.items is not None and len(at):
-            now = binary(self.items.pick(at.tolist()).bytes_of(self.serde))
+            now = binary(Column([self.items[place] for place in at.tolist()]).bytes_of(self.serde))
             if not now.equals(self.data.take(pa.array(at))):
                 raise Irregular

@@ -1,0 +1,200 @@
+"""Folds by column into the sessions of a cached store: the sessions of a key are read once, merged record by record, and written once.
+
+Between two records of a key nothing is read or written. A session that came and went meanwhile was never there; one that was there
+before is deleted when its turn comes, as one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.serde import Serde
+from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.groups import Groups
+from penstock.serde.traits import kept_classes
+from penstock.state.partition_times import PartitionTimes
+from penstock.state.segmented import Segmented
+from penstock.state.window_fold import running_time
+
+#: classes whose objects nobody can change
+_FIXED = frozenset({int, str, bytes, float, bool})
+#: a row to write: place and turn of the write, key, (end, start), value: bytes, or an object that is kept, or None: deleted
+Write: TypeAlias = tuple[int, int, bytes, tuple[int, int], Any]
+
+
+#: a session of a key as it is at the moment: end, start, value, and whether that is bytes; ends and starts of a key are there once
+Session: TypeAlias = tuple[int, int, Any, bool]
+
+
+class SessionFold(NamedTuple):
+    """What is done with the records of a session; ``aggregator`` None: they are counted."""
+
+    key: Serde[Any]
+    value: Serde[Any]
+    gap: int
+    grace: int
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any] | None
+    merger: Callable[[Any, Any, Any], Any]
+
+
+def open_session_fold(
+    rows: Segmented,
+    fold: SessionFold,
+    number: Callable[[], int],
+    clock: PartitionTimes,
+    drops: tuple[Callable[[], None], Callable[[], None] | None],
+) -> OnColumns:
+    """Return what folds records by column into sessions.
+
+    ``drops``: count a record without a key, and one that is late; None: each late one must be looked at.
+    """
+    drop_null, drop_late = drops
+
+    def on_columns(columns: Columns, commits: Commits) -> None:
+        nulls = len(columns)
+        if columns.keys.has_nulls:
+            columns = columns.pick([at for at, key in enumerate(columns.keys.items) if key is not None])
+        nulls -= len(columns)
+        indexes, floors = (columns.of_source(column) for column in columns.spots.numbers())
+        now, times = running_time(clock.times, indexes, np.maximum(columns.timestamps, floors))
+        folded = _Folded(rows, fold, columns, now)
+        if folded.late and drop_late is None:
+            raise Irregular
+        taken = np.flatnonzero(folded.ends >= 0)
+        brought = np.minimum(folded.ends, now)[taken]
+        store_now, reached = running_time(rows.times, indexes[taken], brought)
+        for before, after in ((clock.now, now), (rows.observed, store_now)):
+            if (np.diff(after, prepend=before) < 0).any():  # what has expired would be there again
+                raise Irregular
+        keys, positions, entries = folded.rows()
+
+        def commit() -> None:
+            for index, time in times.items():
+                clock.see(index, time)
+            rows.observe_all(reached)
+            for _ in range(nulls):
+                drop_null()
+            for _ in range(folded.late):
+                if drop_late is not None:
+                    drop_late()
+            rows.put_many(keys, positions, [(*entry, number()) for entry in entries])
+
+        commits.append(commit)
+
+    return on_columns
+
+
+class _Folded:
+    """Records folded into sessions. ``ends``: of the session that each record has become part of; −1: it is late."""
+
+    def __init__(self, rows: Segmented, fold: SessionFold, columns: Columns, now: Any) -> None:
+        self._rows = rows
+        self._fold = fold
+        self._columns = columns
+        self._kept = kept_classes(fold.value) & _FIXED
+        #: of each record, from when on no session has expired; the store's time is not past the clock's
+        self._least = ((np.maximum(now, rows.observed) - rows.retention) // rows.interval * rows.interval).tolist()
+        self._closed = (now - fold.grace - fold.gap).tolist()
+        self.late = 0
+        self._ends = [-1] * len(columns)
+        self._writes: list[Write] = []
+        self._run()
+        self.ends = np.array(self._ends, dtype=np.int64)
+        self._writes.sort(key=_turn)
+
+    def _run(self) -> None:
+        columns, gap = self._columns, self._fold.gap
+        groups = Groups(columns.keys.arrow_of(self._fold.key))
+        order, starts, ends = groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist()
+        times = columns.timestamps.tolist()
+        if times and min(times) < 0:
+            raise Irregular
+        counting = self._fold.aggregator is None
+        items: list[Any] = [] if counting else columns.values.items
+        if not len(columns):
+            return
+        since = np.minimum.reduceat(columns.timestamps[groups.order], groups.starts) - gap
+        found = self._rows.of_keys(groups.keys, since.tolist())
+        for key, begin, end, rows in zip(groups.keys, starts, ends, found, strict=True):
+            before: list[Session] = [(last, first, raw, True) for (last, first), raw, _ in rows]
+            self._fold_key(key, order[begin:end], times, items, before)
+
+    def _fold_key(
+        self, key: bytes, places: list[int], times: list[int], items: list[Any], sessions: list[Session]
+    ) -> None:
+        fold, gap, closed, least = self._fold, self._fold.gap, self._closed, self._least
+        there = {(session[0], session[1]) for session in sessions} if sessions else ()
+        written: dict[tuple[int, int], Write] = {}
+        counting, decode, kept, ends = fold.aggregator is None, fold.value.deserialize, self._kept, self._ends
+        name = None if counting else fold.key.deserialize(key)
+        for place in places:
+            start = end = time = times[place]
+            low, high, turn = time - gap, time + gap, 0
+            value = 0 if counting else fold.initializer()
+            found = [session for session in sessions if session[0] >= low and session[1] <= high] if sessions else ()
+            for other_end, other_start, other, raw in found:
+                if raw:
+                    other = decode(other)
+                value = value + other if counting else fold.merger(name, value, other)
+                if other_start < start:
+                    start = other_start
+                if other_end > end:
+                    end = other_end
+            if end < closed[place]:
+                self.late += 1
+                continue
+            if end < least[place] or (found and found[0][0] < least[place]):
+                raise Irregular  # whether it is still there depends on the moment; of a late record it does not matter
+            ends[place] = end
+            if found and (
+                start != end or end != time
+            ):  # else the only session found is this instant, and is overwritten
+                for turn, session in enumerate(found):
+                    position = session[0], session[1]
+                    written.pop(position, None)
+                    if position in there:
+                        written[position] = (place, turn, key, position, None)
+            value = value + 1 if counting else self._aggregated(name, items[place], value)
+            raw = value.__class__ not in kept
+            if raw:
+                value = fold.value.serialize(value)
+            if len(found) == len(sessions):
+                sessions = [(end, start, value, raw)]
+            else:
+                sessions = [session for session in sessions if session[0] < low or session[1] > high]
+                sessions.append((end, start, value, raw))
+                sessions.sort()
+            position = end, start
+            written.pop(position, None)
+            written[position] = (place, turn + 1, key, position, (value, raw))
+        self._writes += written.values()
+
+    def _aggregated(self, name: Any, item: Any, value: Any) -> Any:
+        assert self._fold.aggregator is not None
+        result = self._fold.aggregator(name, item, value)
+        if result is None:
+            raise Irregular
+        return result
+
+    def rows(self) -> tuple[list[bytes], list[tuple[int, int]], Iterator[tuple[Any, ...]]]:
+        """Return what is written, in order: keys, (end, start), and values, times, headers and writers."""
+        columns, writes = self._columns, self._writes
+        places = [write[0] for write in writes]
+        times = columns.of_source(columns.spots.times())[places].tolist()
+        headers: Any = repeat(()) if columns.headers is None else [columns.headers[place] for place in places]
+        objects = Column([write[4][0] for write in writes if write[4] is not None and not write[4][1]])
+        made = objects.bytes_of(self._fold.value)
+        kept = iter(made.to_pylist() if isinstance(made, pa.Array) else made).__next__
+        values = [None if v is None else v[0] if v[1] else kept() for *_, v in writes]
+        entries = zip(values, times, headers, zip(repeat(columns), places, strict=False), strict=False)
+        return [write[2] for write in writes], [write[3] for write in writes], entries
+
+
+def _turn(write: Write) -> tuple[int, int]:
+    return write[:2]
