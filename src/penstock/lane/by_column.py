@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.lane.chains import Chain, Meetings, chain_below, mixing_order
-from penstock.serde.columns import Columns, Commits, Irregular, OnColumns, Unreadable
+from penstock.serde.columns import Columns, Commits, OnColumns, Unreadable, all_or_nothing
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
 
-
-logger = logging.getLogger("penstock.lane")
 
 #: runs some records; what it would write it leaves in ``Commits``
 Step: TypeAlias = Callable[[Commits], None]
@@ -96,20 +93,9 @@ class ByColumn:
 
 def _run(steps: Sequence[Step], brought: Collection[Columns]) -> bool:
     """Run records that sources have brought; False, and nothing has happened, if they have to go one by one."""
-    commits: Commits = []
-    try:
-        for step in steps:
-            step(commits)
-        for columns in brought:
-            columns.check()
-    except Unreadable:
-        raise
-    except Exception as error:  # whatever it is: one by one it is told of with its node and record, or judged
-        if any(columns.counts is not None for columns in brought):
-            raise  # there is no function of the user's in their way, and no single record
-        if not isinstance(error, Irregular):  # if it is a fault of ours, nothing but the time tells of it
-            logger.debug("records go one by one", exc_info=True)
-        return False
-    for commit in commits:
-        commit()
-    return True
+    counted = any(columns.counts is not None for columns in brought)  # no function of the user's is in the way of such
+    return all_or_nothing([*steps, *(partial(_check, columns) for columns in brought)], must=counted)
+
+
+def _check(columns: Columns, _: Commits) -> None:
+    columns.check()

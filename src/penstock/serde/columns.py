@@ -5,6 +5,7 @@ A column is objects, or bytes, or both: each is made of the other when it is fir
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import is_
@@ -17,6 +18,8 @@ from penstock.record import Headers, Origin
 from penstock.serde.base import Serde
 from penstock.serde.json_lines import JsonLines, json_lines
 from penstock.serde.traits import is_canonical, is_stable
+
+logger = logging.getLogger("penstock.columns")
 
 
 class Irregular(Exception):
@@ -351,3 +354,25 @@ class Columns:
 Commits: TypeAlias = list[Callable[[], None]]
 #: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
 OnColumns: TypeAlias = Callable[[Columns, Commits], None]
+
+
+def all_or_nothing(steps: Iterable[Callable[[Commits], None]], *, must: bool = False) -> bool:
+    """Take steps that run records by column, and then do what they would do; False, and nothing has happened, if one has raised.
+
+    Whatever it is: one by one a record is told of with its node, or judged. ``must``: there is no such way. ``Unreadable`` is raised.
+    """
+    commits: Commits = []
+    try:
+        for step in steps:
+            step(commits)
+    except Unreadable:
+        raise
+    except Exception as error:
+        if must:
+            raise
+        if not isinstance(error, Irregular):  # if it is a fault of ours, nothing but the time tells of it
+            logger.debug("records go one by one", exc_info=True)
+        return False
+    for commit in commits:
+        commit()
+    return True

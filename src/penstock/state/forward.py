@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.record import Origin
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, OnColumns, Spots, are_alike, spots_of
+from penstock.serde.columns import Column, Columns, OnColumns, Spots, all_or_nothing, are_alike, spots_of
 from penstock.state.base import Entry
 from penstock.state.write_back import writer_of
 
 
 def forward_columns(forward: OnColumns, columns: Columns) -> bool:
     """Forward records at a time; False, and nothing has happened, if they must go one by one."""
-    commits: Commits = []
-    try:
-        forward(columns, commits)
-    except Exception:  # whatever it is: one by one it is told of with its node and record
-        return False
-    for commit in commits:
-        commit()
-    return True
+    return all_or_nothing([partial(forward, columns)])
 
 
 def forward_entries(
