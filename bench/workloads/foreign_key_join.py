@@ -81,10 +81,10 @@ def expected(rows: Iterable[Row]) -> Iterator[Emission]:
 WORKLOADS = (
     Workload(
         "foreign-key-join",
-        "foreign-key join of two tables, 10 k customers",
+        "foreign-key join of two tables, 50 k customers",
         "foreign_key_join",
         ["orders", "customers"],
-        Size(400_000, 10_000),
+        Size(2_000_000, 50_000),
         orders_and_customers,
         expected,
         Compare.LAST,
