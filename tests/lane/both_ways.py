@@ -1,5 +1,6 @@
 """A step run both ways, by column and one by one, over random records: what the tests of columns share."""
 
+import os
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
@@ -24,6 +26,15 @@ from penstock.plan.plan import make_plan
 from penstock.state import as_of
 
 SHARDS = 2
+
+
+def trying(examples: int) -> settings:
+    """How many examples are tried: three in five of so many, with ``PENSTOCK_LONG=1`` ten times as many."""
+    return settings(
+        max_examples=10 * examples if os.environ.get("PENSTOCK_LONG") else -(-3 * examples // 5), deadline=None
+    )
+
+
 NEVER = 1 << 40
 
 values = st.one_of(

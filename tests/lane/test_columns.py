@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, records, usual, watch_columns
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, records, trying, usual, watch_columns
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
@@ -155,7 +155,7 @@ SHAPES: list[Callable[[StreamsBuilder], None]] = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=15, deadline=None)
+@trying(15)
 @given(epochs=st.lists(usual, min_size=1, max_size=2))
 def test_usual_records(shape, folders, epochs):
     both_ways(shape, folders, epochs, "fail")
@@ -163,7 +163,7 @@ def test_usual_records(shape, folders, epochs):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@settings(max_examples=8, deadline=None)
+@trying(8)
 @given(epochs=st.lists(records, min_size=1, max_size=2))
 def test_records_of_which_some_cannot_be_read_or_fail(shape, policy, folders, epochs):
     both_ways(shape, folders, epochs, policy)

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, records, watch_columns
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, records, trying, watch_columns
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder
@@ -234,7 +234,7 @@ updates = st.lists(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=8, deadline=None)
+@trying(8)
 @given(
     epochs=st.lists(updates, min_size=1, max_size=3),
     most=st.sampled_from([3, 1 << 15]),
@@ -245,7 +245,7 @@ def test_updates_are_joined_as_one_by_one(shape, folders, epochs, most, optimize
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=2, deadline=None)
+@trying(2)
 @given(epochs=st.lists(records, min_size=1, max_size=2), policy=st.sampled_from(["skip", "dead_letter"]))
 def test_updates_of_which_some_cannot_be_read_or_fail(shape, folders, epochs, policy):
     both_ways(shape, folders, epochs, policy)

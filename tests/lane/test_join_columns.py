@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from both_ways import Runs, both_ways, records, watch_columns
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, records, trying, watch_columns
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
@@ -253,14 +253,14 @@ alternating = st.lists(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=10, deadline=None)
+@trying(10)
 @given(epochs=st.lists(alternating, min_size=1, max_size=2))
 def test_records_read_the_rows_of_their_moment(shape, folders, epochs):
     both_ways(shape, folders, epochs, "fail", apart=True)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=4, deadline=None)
+@trying(4)
 @given(epochs=st.lists(records, min_size=1, max_size=2), policy=st.sampled_from(["skip", "dead_letter"]))
 def test_records_of_which_some_cannot_be_read_or_fail(shape, folders, epochs, policy):
     both_ways(shape, folders, epochs, policy)

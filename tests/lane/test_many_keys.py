@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, trying
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
@@ -83,7 +83,7 @@ epochs = st.lists(st.lists(record, min_size=1, max_size=60), min_size=1, max_siz
 
 @pytest.mark.parametrize("shape", [count, totals, mapped, reduced, shared, windowed], ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("most", [20, 1000])
-@settings(max_examples=4, deadline=None)
+@trying(4)
 @given(given_epochs=epochs)
 def test_rows_changelogs_and_state_do_not_depend_on_the_way(shape, most, folders, given_epochs):
     with pytest.MonkeyPatch.context() as patch:

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, records, watch_columns
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, records, trying, watch_columns
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
@@ -107,14 +107,14 @@ some = st.lists(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=8, deadline=None)
+@trying(8)
 @given(epochs=st.lists(some, min_size=1, max_size=3))
 def test_sessions_merge_in_any_order(shape, folders, epochs):
     both_ways(shape, folders, epochs, "fail")
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=4, deadline=None)
+@trying(4)
 @given(epochs=st.lists(records, min_size=1, max_size=2), policy=st.sampled_from(["skip", "dead_letter"]))
 def test_records_of_which_some_cannot_be_read_or_fail(shape, folders, epochs, policy):
     both_ways(shape, folders, epochs, policy)
@@ -134,7 +134,7 @@ def disorder(seed: int, epochs: int = 4, records: int = 150) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=4, deadline=None)
+@trying(4)
 @given(seed=st.integers(0, 1 << 30))
 def test_sessions_that_close_and_expire(shape, folders, seed):
     both_ways(shape, folders, disorder(seed), "fail")

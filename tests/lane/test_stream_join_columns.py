@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, records, watch_columns
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, records, trying, watch_columns
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
@@ -267,14 +267,14 @@ alternating = st.lists(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=6, deadline=None)
+@trying(6)
 @given(epochs=st.lists(alternating, min_size=1, max_size=3))
 def test_records_meet_those_in_front_of_them(shape, folders, epochs):
     both_ways(shape, folders, epochs, "fail", apart=True)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=3, deadline=None)
+@trying(3)
 @given(epochs=st.lists(records, min_size=1, max_size=2), policy=st.sampled_from(["skip", "dead_letter"]))
 def test_records_of_which_some_cannot_be_read_or_fail(shape, folders, epochs, policy):
     both_ways(shape, folders, epochs, policy)
@@ -294,7 +294,7 @@ def disorder(seed: int, epochs: int = 4, records: int = 120) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@settings(max_examples=3, deadline=None)
+@trying(3)
 @given(seed=st.integers(0, 1 << 30))
 def test_windows_that_expire(shape, folders, seed):
     if shape is not raw:

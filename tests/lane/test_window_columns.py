@@ -4,8 +4,8 @@ import random
 from typing import Any
 
 import pytest
-from both_ways import Runs, both_ways, watch_columns
-from hypothesis import given, settings
+from both_ways import Runs, both_ways, trying, watch_columns
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
@@ -46,7 +46,7 @@ def disorder(seed: int, epochs: int = 5, records: int = 400) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("shape", [counted, listed], ids=lambda shape: shape.__name__)
-@settings(max_examples=5, deadline=None)
+@trying(5)
 @given(seed=st.integers(0, 1 << 30))
 def test_windows_that_open_and_expire(shape, folders, seed):
     both_ways(shape, folders, disorder(seed), "fail")
