@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder
 from penstock.lane import mixed, run
+from penstock.operators.foreign_key_columns import Resolving
+from penstock.state import as_of
 
 KEYS = "abcd"
 
@@ -165,6 +167,12 @@ def at_once(b: StreamsBuilder) -> None:
     one.join(other, pair, foreign_key=named, store=Stores.key_value("joined", cached=False)).to_stream().to("out")
 
 
+def told_at_once(b: StreamsBuilder) -> None:
+    """The right table tells each update at once, the left one what is left of them at the barrier."""
+    other = table_of(b, "side", store=Stores.key_value("t", cached=False))
+    table_of(b).left_join(other, pair, foreign_key=named, store="joined").to_stream().to("out")
+
+
 def without_times(b: StreamsBuilder) -> None:
     one = table_of(b, store=Stores.key_value("s", timestamped=False))
     other = table_of(b, "side", store=Stores.key_value("t", timestamped=False))
@@ -216,7 +224,7 @@ BY_COLUMN: list[Callable[[StreamsBuilder], None]] = [
     updates_go_on, then_folded, then_joined, without_times, of_numbers,
 ]  # fmt: skip
 SHAPES = [
-    *BY_COLUMN, then_grouped, through_views, of_a_fold, at_once, versions, mixed_kinds, expiring, of_unknown_serdes
+    *BY_COLUMN, then_grouped, through_views, of_a_fold, at_once, told_at_once, versions, mixed_kinds, expiring, of_unknown_serdes
 ]  # fmt: skip
 
 updates = st.lists(
@@ -275,3 +283,30 @@ def test_updates_go_by_column(shape, folders, monkeypatch):
         assert seen["sinks"]
     assert taken
     assert all(taken)
+
+
+def test_a_response_to_a_row_that_has_changed_since_is_dropped_by_column(folders, monkeypatch):
+    """The right row is told to a subscription that the left row has left behind in the same epoch."""
+    first = [("in", 0, b"b", b'{"n":0}', 1, None), ("side", 0, b"a", b'{"n":1}', 2, None)]
+    then = [("in", 0, b"b", None, 12, None), ("side", 0, b"a", b'{"n":2}', 11, None)]
+    epochs = [first, then]
+    both_ways(told_at_once, folders, epochs, "fail", between=True)
+    monkeypatch.setattr(run, "FEW", 1)
+    monkeypatch.setattr(as_of, "FEW", 1)
+    resolved = []
+    resolving = Resolving.open
+
+    def noted(self, *args):
+        on_columns = resolving(self, *args)
+
+        def noting(columns, commits):
+            resolved.append(len(columns))
+            on_columns(columns, commits)
+
+        return noting
+
+    monkeypatch.setattr(Resolving, "open", noted)
+    runs = Runs(told_at_once, folders(), "fail")
+    seen = [runs.epoch(epoch) for epoch in epochs]
+    assert [reason for epoch in seen for _, reason in epoch["dropped"]] == ["stale_response"]
+    assert sum(resolved) > 1, "responses did not go by column"
