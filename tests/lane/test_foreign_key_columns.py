@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder
 from penstock.lane import mixed, run
-from penstock.operators.foreign_key_columns import Resolving
+from penstock.operators.foreign_key_responses import Resolving
 from penstock.state import as_of
 
 KEYS = "abcd"

@@ -1,7 +1,7 @@
 """Foreign-key joins by column: what `operators.foreign_key_join` does with single records, thousands at a time.
 
-Subscriptions and responses stay bytes from one end to the other: the row of the right table is put into a response as it is stored, and
-first read where it is joined.
+Here is the way of subscriptions, from the left table to the store of the right one; the way back is in `foreign_key_responses`.
+Both stay bytes from one end to the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.operators.base import OperatorContext
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns, spread_out
+from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 from penstock.serde.foreign_key import (
     CombinedKeySerde,
     Instruction,
@@ -25,23 +25,19 @@ from penstock.serde.foreign_key import (
     SubscriptionWrapperSerde,
 )
 from penstock.serde.foreign_key_columns import (
-    Responses,
     Subscriptions,
-    read_responses,
     read_subscriptions,
     write_combined,
-    write_responses,
     write_subscriptions,
 )
 from penstock.serde.murmur3_columns import murmur3_128_of
 from penstock.serde.traits import is_stable
-from penstock.state.as_of import ReadColumns, ReadRaw
 from penstock.state.rows import RowStore
 
-_LEAVE = int(Instruction.DELETE_KEY_NO_PROPAGATE)
-_LEAVE_AND_TELL = int(Instruction.DELETE_KEY_AND_PROPAGATE)
-_ALWAYS_TELL = int(Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
-_TELL_IF_FOUND = int(Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
+LEAVE = int(Instruction.DELETE_KEY_NO_PROPAGATE)
+LEAVE_AND_TELL = int(Instruction.DELETE_KEY_AND_PROPAGATE)
+ALWAYS_TELL = int(Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+TELL_IF_FOUND = int(Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
 
 
 class Sides(NamedTuple):
@@ -95,11 +91,11 @@ def open_send(
             Column(_extracted(extract, columns.keys if with_key else None, rows)) for rows in (new, old)
         )
         foreign = [keys.arrow_of(sides.foreign_key) for keys in (new_keys, old_keys)]
-        there = [_is_valid(keys) for keys in foreign]
+        there = [is_valid(keys) for keys in foreign]
         same = there[0] & there[1] & pc.fill_null(pc.equal(*foreign), False).to_numpy(zero_copy_only=False)
         deleted = _is_none(new.items)
         if not left:
-            _drop_all(commits, drop, "null_foreign_key", int((~there[0] & ~deleted).sum()))
+            drop_all(commits, drop, "null_foreign_key", int((~there[0] & ~deleted).sum()))
         sent = instructions(there[0], there[1], same, deleted & _is_none(old.items))
         if not len(sent.at):
             return
@@ -137,12 +133,12 @@ def _inner_instructions(has_new: Any, has_old: Any, same: Any, nothing: Any) -> 
     moved = has_new & has_old & ~same
     gone = ~has_new & has_old
     sent = np.flatnonzero(has_new | has_old)
-    instruction = np.where(moved, _ALWAYS_TELL, np.where(gone, _LEAVE_AND_TELL, _TELL_IF_FOUND))
+    instruction = np.where(moved, ALWAYS_TELL, np.where(gone, LEAVE_AND_TELL, TELL_IF_FOUND))
     return _with_leaving(sent, moved, ~gone, instruction)
 
 
 def _left_instructions(has_new: Any, has_old: Any, same: Any, nothing: Any) -> _Sent:
-    instruction = np.full(len(has_new), _ALWAYS_TELL)
+    instruction = np.full(len(has_new), ALWAYS_TELL)
     return _with_leaving(np.flatnonzero(~nothing), has_old & ~same, np.full(len(has_new), True), instruction)
 
 
@@ -152,7 +148,7 @@ def _with_leaving(sent: Any, moved: Any, new: Any, instruction: Any) -> _Sent:
     second = np.zeros(len(at), dtype=bool)
     second[1:] = at[1:] == at[:-1]
     leaving = moved[at] & ~second
-    return _Sent(at, new[at] & ~leaving, np.where(leaving, _LEAVE, instruction[at]))
+    return _Sent(at, new[at] & ~leaving, np.where(leaving, LEAVE, instruction[at]))
 
 
 def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) -> OnColumns | None:
@@ -169,9 +165,9 @@ def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) 
         subscriptions = read_subscriptions(data)
         kept, handed = columns, columns
         if keys.null_count:
-            known = _is_valid(keys)
-            refused = ~known & (subscriptions.instructions != _ALWAYS_TELL)
-            _drop_all(commits, drop, "null_foreign_key", int(refused.sum()))
+            known = is_valid(keys)
+            refused = ~known & (subscriptions.instructions != ALWAYS_TELL)
+            drop_all(commits, drop, "null_foreign_key", int(refused.sum()))
             kept, handed = columns.pick(np.flatnonzero(known).tolist()), columns.pick(np.flatnonzero(~refused).tolist())
             mask = pa.array(known)
             keys, data = keys.filter(mask), data.filter(mask)
@@ -181,7 +177,7 @@ def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) 
                 subscriptions.primary_keys.filter(mask),
             )
         if len(kept):
-            stay = pa.array(subscriptions.instructions > _LEAVE_AND_TELL)
+            stay = pa.array(subscriptions.instructions > LEAVE_AND_TELL)
             rows = pc.if_else(stay, data, pa.scalar(None, pa.binary()))
             named = Column(data=write_combined(keys, subscriptions.primary_keys), serde=combined, made=True)
             put(kept.having(named, Column(data=rows, serde=subscription, made=True)), commits)
@@ -191,116 +187,9 @@ def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) 
     return on_columns
 
 
-def open_answer(forward: OnColumns, sides: Sides, read: ReadRaw) -> OnColumns:
-    """Return what answers subscriptions with the rows of the right table."""
+def drop_all(commits: Commits, drop: Callable[[str], None], reason: str, count: int) -> None:
+    """Count so many records as dropped, once all has gone well."""
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        hashes, instructions, primary_keys = read_subscriptions(columns.values.arrow_of(sides.subscription, read=True))
-        rows, row_times, at = _rows_of(read, columns.keys.arrow_of(sides.foreign_key), columns)
-        found = _is_valid(rows)[at]
-        told = np.flatnonzero((instructions != _LEAVE) & (found | (instructions != _TELL_IF_FOUND)))
-        if not len(told):
-            return
-        at, places = at[told], pa.array(told)
-        values = rows.take(pa.array(at, mask=instructions[told] == _LEAVE_AND_TELL))
-        data = write_responses(Responses(hashes.take(places), values))
-        keys = Column(data=primary_keys.take(places), serde=sides.primary_key, made=True)
-        answers = columns.spread(told.tolist(), keys, Column(data=data, serde=sides.response, made=True))
-        answers.timestamps = np.maximum(answers.timestamps, row_times[at])
-        forward(answers, commits)
-
-    return on_columns
-
-
-def _rows_of(read: ReadRaw, keys: pa.Array, columns: Columns) -> tuple[pa.Array, Any, Any]:
-    """Return rows, their times, and which of them each record has; without a foreign key it has none."""
-    if not keys.null_count:
-        return read(keys, columns)
-    known = _is_valid(keys)
-    nobody = pa.nulls(1, pa.binary())
-    if not known.any():
-        return nobody, np.array([-1]), np.zeros(len(keys), dtype=np.int64)
-    rows, times, found = read(keys.drop_null(), columns.pick(np.flatnonzero(known).tolist()))
-    at = np.full(len(keys), len(rows), dtype=np.int64)
-    at[known] = found
-    return pa.concat_arrays([rows, nobody]), np.append(times, -1), at
-
-
-def open_update(
-    forward: OnColumns, sides: Sides, subscribers: Callable[[list[bytes]], list[list[tuple[bytes, bytes]]]]
-) -> OnColumns:
-    """Return what sends updated rows of the right table to all who have subscribed to them."""
-
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        foreign = columns.keys.arrow_of(sides.foreign_key)
-        values = columns.values.arrow_of(sides.foreign_value)
-        prefixes = write_combined(foreign, pa.repeat(pa.scalar(b"", pa.binary()), len(foreign))).to_pylist()
-        found = subscribers(prefixes)
-        counts = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-        if not counts.any():
-            return
-        primary = [key[len(prefix) :] for prefix, rows in zip(prefixes, found, strict=True) for key, _ in rows]
-        subscriptions = read_subscriptions(pa.array([value for rows in found for _, value in rows], pa.binary()))
-        at = np.repeat(np.arange(len(found)), counts)
-        data = write_responses(Responses(subscriptions.hashes, values.take(pa.array(at))))
-        keys = Column(data=pa.array(primary, pa.binary()), serde=sides.primary_key, made=True)
-        responses = Column(data=data, serde=sides.response, made=True)
-        forward(columns.spread(at.tolist(), keys, responses), commits)
-
-    return on_columns
-
-
-class Resolving(NamedTuple):
-    """How responses are joined with the rows that they were asked for: ``read`` finds these."""
-
-    read: ReadColumns
-    value: Serde[Any]
-    joiner: Callable[[Any, Any], Any]
-    left: bool
-
-    def open(self, context: OperatorContext, forward: OnColumns, sides: Sides) -> OnColumns:
-        """Return what joins responses, unless their rows have changed since."""
-        drop = context.drop
-
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            hashes, values = read_responses(columns.values.arrow_of(sides.response, read=True))
-            rows, gaps = self.read(columns.keys, columns)
-            now = murmur3_128_of(Column(rows).arrow_of(self.value))
-            same = pc.fill_null(pc.equal(hashes, now), False).to_numpy(zero_copy_only=False)
-            if gaps:
-                same = same | ~(_is_valid(hashes) | _is_valid(now))
-            if not same.all():
-                _drop_all(commits, drop, "stale_response", int((~same).sum()))
-                at = np.flatnonzero(same).tolist()
-                columns, rows, values = columns.pick(at), [rows[place] for place in at], values.filter(pa.array(same))
-            if rows:
-                forward(columns.having(values=Column(self._joined(rows, values, sides, gaps))), commits)
-
-        return on_columns
-
-    def _joined(self, rows: list[Any], values: pa.Array, sides: Sides, gaps: bool) -> list[Any]:
-        """Return what the joiner makes of rows, None where there is nothing to join."""
-        if self.left or gaps:
-            found = Column(data=values, serde=sides.foreign_value).items
-            return [
-                None if value is None and (not self.left or row is None) else self.joiner(row, value)
-                for row, value in zip(rows, found, strict=True)
-            ]
-        if not values.null_count:
-            return self._joined_all(rows, Column(data=values, serde=sides.foreign_value).items)
-        there = _is_valid(values)
-        known = [rows[place] for place in np.flatnonzero(there).tolist()]
-        return spread_out(
-            self._joined_all(known, Column(data=values.drop_null(), serde=sides.foreign_value).items), there
-        )
-
-    def _joined_all(self, rows: list[Any], found: list[Any]) -> list[Any]:
-        if not any(map(is_, found, repeat(None))):
-            return list(map(self.joiner, rows, found))
-        return [None if value is None else self.joiner(row, value) for row, value in zip(rows, found, strict=True)]
-
-
-def _drop_all(commits: Commits, drop: Callable[[str], None], reason: str, count: int) -> None:
     def commit() -> None:
         for _ in range(count):
             drop(reason)
@@ -309,7 +198,8 @@ def _drop_all(commits: Commits, drop: Callable[[str], None], reason: str, count:
         commits.append(commit)
 
 
-def _is_valid(data: pa.Array) -> Any:
+def is_valid(data: pa.Array) -> Any:
+    """Return which items are not null."""
     return data.is_valid().to_numpy(zero_copy_only=False)
 
 

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
-from penstock.operators.foreign_key_columns import Resolving, Sides, open_answer, open_receive, open_send, open_update
+from penstock.operators.foreign_key_columns import Sides, open_receive, open_send
+from penstock.operators.foreign_key_responses import Resolving, open_answer, open_update
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import OnColumns

@@ -1,0 +1,164 @@
+"""One map of bytes in a shard's LMDB environment: how it is read, and what a write of it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from heapq import merge
+from itertools import islice, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.state.base import SortedRows, prefix_end
+from penstock.state.lmdb_format import LONG, PLAIN, stored_key, unpack_bucket, user_key
+from penstock.state.lmdb_write import load, put_all
+
+if TYPE_CHECKING:
+    from penstock.state.lmdb_store import LmdbState
+
+Row: TypeAlias = tuple[bytes, bytes]
+Write: TypeAlias = tuple[bytes, bytes | None]
+CHUNK = 256  # rows fetched at a time while a range is iterated
+
+
+class LmdbMap:
+    """One ordered map of bytes in an LMDB environment."""
+
+    __slots__ = ("_database", "_overflow", "_state", "name")
+
+    def __init__(self, state: LmdbState, name: str) -> None:
+        self.name = name
+        self._state = state
+        self._database: Any = None  # None: not written yet
+        self._overflow: Any = None
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value or None."""
+        view = self._state._view
+        if view is None:
+            view = self._state.look()
+        if self._database is None:
+            return None
+        if not key or not key[0]:
+            key = b"\x00" + key
+        if len(key) < LONG:
+            value: bytes | None = view.get(key, None, self._database)
+            return value
+        bucket = view.get(key[:LONG], None, self._overflow)
+        return None if bucket is None else unpack_bucket(bucket).get(user_key(key))
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value or None of each key, in their order.
+
+        One after the other: to sort them first, or to ask by a cursor, costs more than it saves (measured with 12,500 and with
+        100,000 of 312,000 rows). Keys that are in order already are found in half of the time.
+        """
+        view = self._state.look()
+        if self._database is None or not keys:
+            return [None] * len(keys)
+        if min(keys) < PLAIN or max(map(len, keys)) >= LONG:
+            return list(map(self.get, keys))
+        return list(map(view.get, keys, repeat(None), repeat(self._database)))
+
+    def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[Row]:
+        """Iterate lower <= key < upper (None: open end) in key order, or backwards."""
+        low = b"" if lower is None else stored_key(lower)
+        high = None if upper is None else stored_key(upper)
+        rows = ((user_key(key), value) for key, value in self._walk(self._databases()[0], low, high, reverse))
+        if not self._has_long_keys():
+            return rows
+        return merge(rows, self._long_rows(lower, upper, low, high, reverse), key=itemgetter(0), reverse=reverse)
+
+    def under(self, prefixes: list[bytes]) -> list[list[Row]]:
+        """Return the rows whose keys begin with each prefix, in key order: one cursor goes from each to the next."""
+        database = self._databases()[0]
+        if database is None:
+            return [[] for _ in prefixes]
+        if self._has_long_keys() or not all(0 < len(prefix) < LONG - 1 for prefix in prefixes):
+            return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
+        with self._state.look().cursor(database) as cursor:
+            return [_beginning(cursor, stored_key(prefix)) for prefix in prefixes]
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        database, overflow = self._databases()
+        if database is None:
+            return 0
+        total: int = self._state.look().stat(database)["entries"]
+        if self._has_long_keys():
+            total += sum(len(unpack_bucket(bucket)) for _, bucket in self._walk(overflow, b"", None, False))
+        return total
+
+    def write(self, rows: Iterable[Write]) -> None:
+        """Put every row (value None: delete), atomically."""
+        newest = dict(rows)
+        if newest:
+            self._state.run(self.name, partial(put_all, newest))
+
+    def load(self, rows: SortedRows) -> None:
+        """Put every row, atomically: keys ascend, and none is so long that it is stored in a bucket."""
+        if len(rows):
+            self._state.make_room(2 * rows.size)
+            self._state.run(self.name, partial(load, rows))
+
+    def _databases(self) -> tuple[Any, Any]:
+        self._state.look()
+        return self._database, self._overflow
+
+    def _has_long_keys(self) -> bool:
+        return self._overflow is not None and self._state.look().stat(self._overflow)["entries"] > 0
+
+    def _long_rows(
+        self, lower: bytes | None, upper: bytes | None, low: bytes, high: bytes | None, reverse: bool
+    ) -> Iterator[Row]:
+        for _, bucket in self._walk(
+            self._overflow, low[:LONG], None if high is None else high[:LONG] + b"\x00", reverse
+        ):
+            rows = list(unpack_bucket(bucket).items())
+            for key, value in reversed(rows) if reverse else rows:
+                if (lower is None or key >= lower) and (upper is None or key < upper):
+                    yield key, value
+
+    def _walk(self, database: Any, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:
+        """Iterate stored rows in chunks; a write in between ends the read view, and the next chunk takes a new one."""
+        while database is not None:
+            with self._state.look().cursor(database) as cursor:
+                chunk = list(islice(_steps(cursor, low, high, reverse), CHUNK))
+            yield from chunk
+            if len(chunk) < CHUNK:
+                return
+            if reverse:
+                high = chunk[-1][0]
+            else:
+                low = chunk[-1][0] + b"\x00"
+
+
+def _beginning(cursor: Any, stored: bytes) -> list[Row]:
+    """Return the rows whose stored keys begin so."""
+    found: list[Row] = []
+    for row in cursor.iternext() if cursor.set_range(stored) else ():
+        if not row[0].startswith(stored):
+            break
+        found.append(row)
+    return found if stored[0] else [(key[1:], value) for key, value in found]
+
+
+def _steps(cursor: Any, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:
+    # set_range refuses keys over LMDB's limit; cutting the low end only starts the walk earlier
+    if reverse:
+        if high is None or not cursor.set_range(high[:LONG]):
+            found = cursor.last()
+        else:
+            found = True
+        for key, value in cursor.iterprev() if found else ():
+            if key < low:
+                return
+            if high is None or key < high:
+                yield key, value
+    else:
+        found = cursor.set_range(low[:LONG]) if low else cursor.first()
+        for key, value in cursor.iternext() if found else ():
+            if high is not None and key >= high:
+                return
+            if key >= low:
+                yield key, value
