@@ -83,7 +83,7 @@ class NodeContext:
 
     def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the processing policy about a record that this node failed at after its turn."""
-        self._task.judge(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
+        self._task.judge.judge(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
 
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls."""

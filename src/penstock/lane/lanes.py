@@ -231,7 +231,7 @@ class Lanes:
         if answer == "dead_letter":
             task = self.tasks[0]
             task.origin = raw.coordinates()
-            task.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
+            task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""

@@ -172,7 +172,7 @@ class Sources:
         task.drop_at(source, "deserialization_error")
         if answer == "dead_letter":
             task.origin = raw.coordinates()
-            task.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
+            task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
 
 #: what the nodes behind a topic of ours read by column themselves

@@ -7,27 +7,27 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from types import CodeType, FunctionType
-from typing import Any, NoReturn
+from typing import Any
 
 from penstock.clock import Clock
-from penstock.errors import ProcessingError, StreamsError, TopologyError, describe_function
+from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.by_column import ByColumn
+from penstock.lane.closures import fan_out, guard, wrap
 from penstock.lane.context import NodeContext
-from penstock.lane.failure import decide, error_headers, failing_node, late_headers, name_code, processing_error
-from penstock.lane.sink import Row, SinkColumns, open_sink, refused
+from penstock.lane.failure import late_headers
+from penstock.lane.judge import Judge
+from penstock.lane.sink import Row, SinkColumns, open_sink
 from penstock.lane.timing import Told
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward, MarkedTime, ObservedTime
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType
 from penstock.processor.timers import Stoppable
-from penstock.record import NO_ORIGIN, Headers, Origin, Record
+from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde.columns import Columns
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
-from penstock.topology.functions import takes
-from penstock.topology.node import ProcessorNode, SinkNode, SourceNode, Wrapper
+from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
 
@@ -87,7 +87,8 @@ class Task:
         self._punctuation = {kind: PunctuationQueue(kind) for kind in PunctuationType}
         #: how many partitions a topic has
         self.partitions_of = partitions
-        self._node_of_code: dict[CodeType, str] = {}
+        #: asked about every failure
+        self.judge = Judge(self)
         self._order = tuple(topology.nodes if nodes is None else nodes)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self.late_policies = frozenset(node.late for node in sources if node.late is not None) - {LatePolicy.accept}
@@ -115,7 +116,7 @@ class Task:
         try:
             self.entries[source](key, value, timestamp, headers)
         except Exception as error:
-            self._fail(error)
+            self.judge.fail(error)
 
     def _reach(self, timestamp: int) -> None:
         """Let stream time come to that of the record at hand, or to its watermark."""
@@ -144,7 +145,7 @@ class Task:
                 if waiting:
                     self.punctuate(PunctuationType.STREAM_TIME)
         except Exception as error:
-            self._fail(error)
+            self.judge.fail(error)
 
     def takes_columns(self, *sources: str) -> bool:
         """Whether records of a source may go by column; of several sources: whether they may go together."""
@@ -325,10 +326,7 @@ class Task:
         try:
             f(timestamp)
         except Exception as error:
-            try:
-                self.judge(failing_node(error, self._node_of_code) or node, None, timestamp, (), error)
-            except _Decided as decided:
-                self._fail(decided)
+            self.judge.judge_timed(node, timestamp, error)
 
     # the barrier
 
@@ -339,7 +337,7 @@ class Task:
             for settle in self.barrier_calls:
                 settle()
         except Exception as error:
-            self._fail(error)
+            self.judge.fail(error)
 
     def _flush_stores(self) -> None:
         """Let the cached stores forward what changed, upstream stores first, again until nothing is left.
@@ -419,56 +417,6 @@ class Task:
             f()
         self.close_calls.clear()
 
-    # failures
-
-    def judge(
-        self, node: str, record: Record[Any, Any] | None, timestamp: int, headers: Headers, error: Exception
-    ) -> None:
-        """Ask the processing policy about a node's failure; raises if it says fail."""
-        if isinstance(error, _Decided):
-            raise error
-        explained = processing_error(error, node, self.origin, self._functions(node))
-        answer = decide(self.config["on_processing_error"], explained, record)
-        if answer == "fail":
-            raise _Decided(explained)
-        self.drop_at(node, "processing_error")
-        if answer == "dead_letter":
-            self.dead_letter(timestamp, headers, error)
-
-    def dead_letter(self, timestamp: int, headers: Headers, error: BaseException) -> None:
-        """Keep the raw source record of a failure in the dead-letter topic, inside the same barrier."""
-        origin = self.origin
-        topic = self.config["dead_letter_topic"]
-        self.outputs.append(
-            Row(topic, None, origin.key, origin.value, timestamp, error_headers(headers, origin, error), False, origin)
-        )
-
-    def _refuse(self, sink: SinkNode, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
-        explained = refused(sink, self.origin, error)
-        answer = decide(self.config["on_production_error"], explained, Record(key, value, max(timestamp, 0), headers))
-        if answer == "fail":
-            raise explained
-        self.drop_at(sink.name, "serialization_error")
-        if answer == "dead_letter":
-            self.dead_letter(timestamp, headers, error)
-
-    def _fail(self, error: Exception) -> NoReturn:
-        """Raise an exception with node, record and function; one that was judged already is raised as it is."""
-        if isinstance(error, _Decided):
-            explained = error.error
-        else:
-            node = failing_node(error, self._node_of_code)
-            explained = processing_error(error, node, self.origin, self._functions(node))
-        raise explained from explained.__cause__
-
-    def _functions(self, node: str | None) -> tuple[Callable[..., Any], ...]:
-        found = None if node is None else self.topology.node(node)
-        if isinstance(found, SinkNode):
-            return tuple(f for f in (found.extractor, found.partitioner) if f is not None)
-        if isinstance(found, SourceNode):
-            return () if found.schedule is None else (found.schedule.emitter,)
-        return found.operator.functions if isinstance(found, ProcessorNode) else ()
-
     # opening
 
     def _open_stores(self) -> dict[str, Any]:
@@ -491,25 +439,17 @@ class Task:
                 opened[name] = self._named(name, node.operator.open(context, forward))
             elif isinstance(node, SinkNode):
                 # as in Kafka, a sink's failure is judged at the node before it
-                opened[name] = self._with_name(open_sink(node, self, self.partitions_of, self._refuse), name)
+                opened[name] = self.judge.named(open_sink(node, self, self.partitions_of, self.judge.refuse), name)
             else:
                 self.entries[name] = forward
                 if node.schedule is not None:
                     node.schedule.open(NodeContext(self, name, children, ()), forward)
 
     def _named(self, name: str, on_record: Forward) -> Forward:
-        named = self._with_name(on_record, name)
+        named = self.judge.named(on_record, name)
         if self.topology.wrapper is not None:
-            named = self._with_name(wrap(self.topology.wrapper, name, named), name)
-        return guard(self, name, named) if self._guarded else named
-
-    def _with_name(self, on_record: Forward, name: str) -> Forward:
-        """Give a closure the name of its node, so that an exception below it is the node's."""
-        named = name_code(on_record, name)
-        code = getattr(named, "__code__", None)
-        if code is not None:
-            self._node_of_code[code] = name
-        return named
+            named = self.judge.named(wrap(self.topology.wrapper, name, named), name)
+        return guard(self.judge.judge, name, named) if self._guarded else named
 
     def _no_views(self, name: str) -> Any:
         return self.stores[name]
@@ -520,58 +460,3 @@ class Task:
 
 def _is_marked(source: SourceNode) -> bool:
     return source.watermark is not None and not source.watermark.moves_with_timestamps
-
-
-class _Decided(Exception):
-    """A failure that the policy has judged: it passes every other guard on its way out."""
-
-    def __init__(self, error: StreamsError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-def fan_out(children: tuple[Forward, ...]) -> Forward:
-    """Return how a node forwards: straight into its only child, or to each in order."""
-    if len(children) == 1:
-        return children[0]
-    if not children:
-        return _nowhere
-
-    def forward(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        for child in children:
-            child(key, value, timestamp, headers)
-
-    return forward
-
-
-def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-    """A node without children forwards to nobody."""
-
-
-def wrap(wrapper: Wrapper, node: str, process: Forward) -> Forward:
-    """Return what the user's wrapper makes of a node, as a plain function."""
-    wrapped = wrapper(node, process)
-    if not callable(wrapped) or not takes(wrapped, 4):
-        raise TopologyError(
-            f"the wrapper must return a function of (key, value, timestamp, headers), but for node {node!r} it returned "
-            f"{wrapped!r}: {describe_function(wrapper)}"
-        )
-    if isinstance(wrapped, FunctionType):
-        return wrapped
-
-    def call(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        wrapped(key, value, timestamp, headers)
-
-    return call
-
-
-def guard(task: Task, node: str, on_record: Forward) -> Forward:
-    """Wrap a node so that its failure is judged here, and only its subtree is skipped."""
-
-    def guarded(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        try:
-            on_record(key, value, timestamp, headers)
-        except Exception as error:
-            task.judge(node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
-
-    return guarded

@@ -1,0 +1,63 @@
+"""How the closures of nodes are put together: straight into an only child, through the user's wrapper, through a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from penstock.errors import TopologyError, describe_function
+from penstock.operators.base import Forward
+from penstock.record import Headers, Record
+from penstock.topology.functions import takes
+from penstock.topology.node import Wrapper
+
+#: judges the failure of a node: (node, record, timestamp, headers, error)
+Judging = Callable[[str, Record[Any, Any] | None, int, Headers, Exception], None]
+
+
+def fan_out(children: tuple[Forward, ...]) -> Forward:
+    """Return how a node forwards: straight into its only child, or to each in order."""
+    if len(children) == 1:
+        return children[0]
+    if not children:
+        return _nowhere
+
+    def forward(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        for child in children:
+            child(key, value, timestamp, headers)
+
+    return forward
+
+
+def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    """A node without children forwards to nobody."""
+
+
+def wrap(wrapper: Wrapper, node: str, process: Forward) -> Forward:
+    """Return what the user's wrapper makes of a node, as a plain function."""
+    wrapped = wrapper(node, process)
+    if not callable(wrapped) or not takes(wrapped, 4):
+        raise TopologyError(
+            f"the wrapper must return a function of (key, value, timestamp, headers), but for node {node!r} it returned "
+            f"{wrapped!r}: {describe_function(wrapper)}"
+        )
+    if isinstance(wrapped, FunctionType):
+        return wrapped
+
+    def call(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        wrapped(key, value, timestamp, headers)
+
+    return call
+
+
+def guard(judge: Judging, node: str, on_record: Forward) -> Forward:
+    """Wrap a node so that its failure is judged here, and only its subtree is skipped."""
+
+    def guarded(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            on_record(key, value, timestamp, headers)
+        except Exception as error:
+            judge(node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
+
+    return guarded

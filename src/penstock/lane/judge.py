@@ -1,0 +1,107 @@
+"""Who judges the failures of a task: names node, record and function, asks the policies, keeps dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any, NoReturn, Protocol
+
+from penstock.errors import StreamsError
+from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
+from penstock.lane.sink import Row, SinkColumns, refused
+from penstock.operators.base import Forward
+from penstock.record import Headers, Origin, Record
+from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
+from penstock.topology.topology import Topology
+
+
+class Judged(Protocol):
+    """What a judge asks of the task: the record at hand, where rows go that leave, who counts what is dropped."""
+
+    topology: Topology
+    config: Mapping[str, Any]
+    origin: Origin
+    outputs: list[Row | SinkColumns]
+
+    def drop_at(self, node: str, reason: str) -> None:
+        """Count a dropped record."""
+
+
+class _Decided(Exception):
+    """A failure that the policy has judged: it passes every other guard on its way out."""
+
+    def __init__(self, error: StreamsError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Judge:
+    """Judges what the nodes of one task raise."""
+
+    def __init__(self, task: Judged) -> None:
+        self._task = task
+        self._node_of_code: dict[CodeType, str] = {}
+
+    def named(self, on_record: Forward, node: str) -> Forward:
+        """Give a closure the name of its node, so that an exception below it is the node's."""
+        named = name_code(on_record, node)
+        code = getattr(named, "__code__", None)
+        if code is not None:
+            self._node_of_code[code] = node
+        return named
+
+    def judge(
+        self, node: str, record: Record[Any, Any] | None, timestamp: int, headers: Headers, error: Exception
+    ) -> None:
+        """Ask the processing policy about a node's failure; raises if it says fail."""
+        if isinstance(error, _Decided):
+            raise error
+        explained = processing_error(error, node, self._task.origin, self._functions(node))
+        answer = decide(self._task.config["on_processing_error"], explained, record)
+        if answer == "fail":
+            raise _Decided(explained)
+        self._drop(node, "processing_error", answer, timestamp, headers, error)
+
+    def judge_timed(self, node: str, timestamp: int, error: Exception) -> None:
+        """Judge the failure of what a node does when its time has come; nobody guards it."""
+        try:
+            self.judge(failing_node(error, self._node_of_code) or node, None, timestamp, (), error)
+        except _Decided as decided:
+            self.fail(decided)
+
+    def refuse(self, sink: SinkNode, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
+        """Ask the production policy about a record that a sink cannot write; raises if it says fail."""
+        explained = refused(sink, self._task.origin, error)
+        record = Record(key, value, max(timestamp, 0), headers)
+        answer = decide(self._task.config["on_production_error"], explained, record)
+        if answer == "fail":
+            raise explained
+        self._drop(sink.name, "serialization_error", answer, timestamp, headers, error)
+
+    def _drop(self, node: str, reason: str, answer: str, timestamp: int, headers: Headers, error: Exception) -> None:
+        self._task.drop_at(node, reason)
+        if answer == "dead_letter":
+            self.dead_letter(timestamp, headers, error)
+
+    def dead_letter(self, timestamp: int, headers: Headers, error: BaseException) -> None:
+        """Keep the raw source record of a failure in the dead-letter topic, inside the same barrier."""
+        origin, topic = self._task.origin, self._task.config["dead_letter_topic"]
+        told = error_headers(headers, origin, error)
+        self._task.outputs.append(Row(topic, None, origin.key, origin.value, timestamp, told, False, origin))
+
+    def fail(self, error: Exception) -> NoReturn:
+        """Raise an exception with node, record and function; one that was judged already is raised as it is."""
+        if isinstance(error, _Decided):
+            explained = error.error
+        else:
+            node = failing_node(error, self._node_of_code)
+            explained = processing_error(error, node, self._task.origin, self._functions(node))
+        raise explained from explained.__cause__
+
+    def _functions(self, node: str | None) -> tuple[Callable[..., Any], ...]:
+        found = None if node is None else self._task.topology.node(node)
+        if isinstance(found, SinkNode):
+            return tuple(f for f in (found.extractor, found.partitioner) if f is not None)
+        if isinstance(found, SourceNode):
+            return () if found.schedule is None else (found.schedule.emitter,)
+        return found.operator.functions if isinstance(found, ProcessorNode) else ()
