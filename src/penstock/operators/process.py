@@ -11,7 +11,7 @@ from penstock.processor.context import NO_KEY, FixedKeyProcessorContext, Process
 from penstock.processor.fixed_key import FixedKeyRecord
 from penstock.processor.supplier import check_processor_supplier
 from penstock.processor.timers import open_timers
-from penstock.record import Headers, Record
+from penstock.record import Headers, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Process(Operator):
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             origin = context.origin
             if origin.timestamp == timestamp and origin.headers == headers:
-                process(Record(key, value, timestamp, headers))
+                process(record_of(key, value, timestamp, headers))
                 return
             # a node before may have changed time and headers; the changelogs of the user's stores show them
             context.origin = origin._replace(timestamp=timestamp, headers=headers)
             try:
-                process(Record(key, value, timestamp, headers))
+                process(record_of(key, value, timestamp, headers))
             finally:
                 context.origin = origin
 
@@ -77,11 +77,11 @@ class ProcessValues(Operator):
             origin = context.origin
             inner.key = key
             if origin.timestamp == timestamp and origin.headers == headers:
-                process(FixedKeyRecord(key, value, timestamp, headers))
+                process(record_of(key, value, timestamp, headers, FixedKeyRecord))
             else:
                 context.origin = origin._replace(timestamp=timestamp, headers=headers)
                 try:
-                    process(FixedKeyRecord(key, value, timestamp, headers))
+                    process(record_of(key, value, timestamp, headers, FixedKeyRecord))
                 finally:
                     context.origin = origin
             inner.key = NO_KEY

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from penstock.errors import TopologyError
-from penstock.record import K, Record, V
+from penstock.record import K, Record, V, record_of
 
 
 class FixedKeyRecord(Record[K, V]):
@@ -24,7 +24,7 @@ class FixedKeyRecord(Record[K, V]):
 
     def with_value(self, value: Any) -> FixedKeyRecord[K, Any]:
         """Return a copy with another value."""
-        return FixedKeyRecord(self.key, value, self.timestamp, self.headers)
+        return record_of(self.key, value, self.timestamp, self.headers, FixedKeyRecord)  # type: ignore[no-any-return]
 
     def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
         """Return a copy with another timestamp (milliseconds)."""
