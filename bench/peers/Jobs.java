@@ -37,8 +37,12 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
@@ -95,11 +99,13 @@ public final class Jobs {
             case "word_count" -> wordCount(builder, in[0], out);
             case "rekey_aggregate" -> rekeyAggregate(builder, in[0], out);
             case "tumbling" -> tumbling(builder, in[0], out);
+            case "hopping" -> hopping(builder, in[0], out);
             case "session" -> session(builder, in[0], out);
             case "stream_table_join" -> streamTableJoin(builder, in[0], in[1], out);
             case "stream_stream_join" -> streamStreamJoin(builder, in[0], in[1], out);
             case "table_table_join" -> tableTableJoin(builder, in[0], in[1], out);
             case "foreign_key_join" -> foreignKeyJoin(builder, in[0], in[1], out);
+            case "processor" -> processor(builder, in[0], out);
             case "lookup" -> lookup(builder, in[0], out);
             default -> throw new IllegalArgumentException("no such job: " + job);
         }
@@ -156,9 +162,18 @@ public final class Jobs {
 
     private static void tumbling(StreamsBuilder builder, String in, String out) {
         Duration size = Duration.ofMinutes(5);
+        windowed(builder, in, out, size, TimeWindows.ofSizeWithNoGrace(size));
+    }
+
+    private static void hopping(StreamsBuilder builder, String in, String out) {
+        Duration size = Duration.ofMinutes(5);
+        windowed(builder, in, out, size, TimeWindows.ofSizeWithNoGrace(size).advanceBy(Duration.ofMinutes(1)));
+    }
+
+    private static void windowed(StreamsBuilder builder, String in, String out, Duration size, TimeWindows windows) {
         builder.stream(in, Consumed.with(Serdes.String(), Serdes.ByteArray()))
             .groupByKey(Grouped.with(Serdes.String(), Serdes.ByteArray()))
-            .windowedBy(TimeWindows.ofSizeWithNoGrace(size))
+            .windowedBy(windows)
             .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("counts").withKeySerde(Serdes.String()))
             .toStream()
             .to(out, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, size.toMillis()), Serdes.Long()));
@@ -238,6 +253,34 @@ public final class Jobs {
                 return value.substring(0, value.length() - 1) + ",\"letters\":" + key.length() + "}";
             })
             .to(out, Produced.with(Serdes.String(), Serdes.String()));
+    }
+
+    private static void processor(StreamsBuilder builder, String in, String out) {
+        Serde<Long> amounts = reads(bytes -> fields(bytes, "amount").number(0));
+        builder.addStateStore(Stores.keyValueStoreBuilder(
+            Stores.persistentKeyValueStore("totals"), Serdes.String(), Total.SERDE));
+        builder.stream(in, Consumed.with(Serdes.String(), amounts))
+            .process(RunningTotal::new, "totals")
+            .to(out, Produced.with(Serdes.String(), Total.SERDE));
+    }
+
+    static final class RunningTotal implements Processor<String, Long, String, Total> {
+        private ProcessorContext<String, Total> context;
+        private KeyValueStore<String, Total> totals;
+
+        @Override
+        public void init(ProcessorContext<String, Total> context) {
+            this.context = context;
+            totals = context.getStateStore("totals");
+        }
+
+        @Override
+        public void process(Record<String, Long> record) {
+            Total known = totals.get(record.key());
+            Total total = (known == null ? Total.none() : known).plus(record.value());
+            totals.put(record.key(), total);
+            context.forward(record.withValue(total));
+        }
     }
 
     // totals

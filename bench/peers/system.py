@@ -100,8 +100,8 @@ def _penstock(guarantee: str) -> Callable[[Task], list[str]]:
 
 #: those of Jobs.java; how Penstock grows is its own affair
 JAVA_JOBS = frozenset({
-    "stateless", "count_sum", "word_count", "rekey_aggregate", "tumbling", "session", "stream_table_join", "stream_stream_join",
-    "table_table_join", "foreign_key_join", "lookup",
+    "stateless", "count_sum", "word_count", "rekey_aggregate", "tumbling", "hopping", "session", "stream_table_join",
+    "stream_stream_join", "table_table_join", "foreign_key_join", "processor", "lookup",
 })  # fmt: skip
 
 QUIX_JOBS = frozenset({
