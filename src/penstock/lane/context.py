@@ -12,7 +12,8 @@ from penstock.processor.punctuation import Cancellable
 from penstock.processor.timers import Stoppable
 from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
-from penstock.topology.node import ProcessorNode
+from penstock.topology.node import ProcessorNode, SourceNode
+from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class NodeContext:
         self.application_id = task.application_id
         self.shard = task.shard
         self.config = task.config
+        #: whether records come straight from topics of the user's, so that they have the time and headers of their origin
+        self.is_first = task.topology.wrapper is None and _is_first(task.topology, node)
 
     @property
     def origin(self) -> Origin:
@@ -147,3 +150,11 @@ class NodeContext:
     def request_commit(self) -> None:
         """Ask for a barrier soon."""
         self._task.commit_requested = True
+
+
+def _is_first(topology: Topology, node: str) -> bool:
+    found = topology.node(node)
+    if not isinstance(found, ProcessorNode):
+        return False
+    parents = map(topology.node, found.parents)
+    return all(isinstance(above, SourceNode) and not above.internal and above.schedule is None for above in parents)

@@ -121,8 +121,9 @@ class Sources:
     def records(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
         node = self.readers[batch.source].source
-        keys = decode_all(node.key, batch.keys)
-        values = decode_all(node.value, batch.values) if keys is not None else None
+        raw_keys, raw_values = (batch.key, batch.value) if isinstance(batch, Batch) else (batch.keys, batch.values)
+        keys = decode_all(node.key, raw_keys)
+        values = decode_all(node.value, raw_values) if keys is not None else None
         timestamps = batch.timestamps
         if keys is None or values is None or (not node.internal and min(timestamps, default=0) < 0):
             return self._one_by_one(batch, task)
@@ -179,7 +180,7 @@ class Sources:
 _READ_BY_NODES = (SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde)
 
 
-def decode_all(serde: Serde[Any], column: Sequence[bytes | None]) -> list[Any] | None:
+def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list[Any] | None:
     """Return a decoded column, or None if a value of it is refused: then each is asked for by itself.
 
     >>> from penstock.serde import Serdes
@@ -188,7 +189,9 @@ def decode_all(serde: Serde[Any], column: Sequence[bytes | None]) -> list[Any] |
     """
     decode = serde.deserialize
     try:
-        return [None if data is None else decode(data) for data in column]
+        if isinstance(column, list):
+            return [None if data is None else decode(data) for data in column]
+        return Column(data=column, serde=serde).items
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
 

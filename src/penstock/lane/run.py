@@ -117,6 +117,13 @@ class StepRun:
         self._sources = worker.sources
         #: objects of few records stay near, but what is kept or counted is so for all records of a batch at once
         self._in_windows = not self._step.stores and not worker.stage.plan.counting
+        #: there is no order between partitions to keep; of records that are counted together the last one counts
+        self._as_read = not self._step.exchange and not self._step.timed and not worker.stage.plan.counting
+        #: rows need not wait for each other either, as all are of one topic, and nothing is held back
+        self._as_they_come = self._as_read and self._in_windows and not self._step.waits and len(orders.topics) == 1
+        #: how far the partitions are, and their watermarks
+        self._reached, self._marks = offsets(orders.reached), offsets(orders.marks)
+        self._waking = self._waking_shards()
         self._tasks: dict[int, Task] = {}
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
@@ -128,19 +135,17 @@ class StepRun:
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield everything that leaves the step."""
-        incoming = pa.Table.from_batches(list(batches)) if (batches := list(batches)) else None
-        self._spent("exchange" if self._step.exchange else "read")
-        if incoming is None:
-            work: Iterable[Work] = ()
-        elif self._level == 0:
-            work = yield from self._raw(incoming)
-        else:
-            work = yield from self._rekeyed(incoming)
-        self._spent("order")
-        for shard in self._waking_shards():
-            self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
-        for batch in work:
-            self._process(batch)
+        for rows in map(_together, batches) if self._as_they_come else (_together(*batches),):
+            self._spent("exchange" if self._step.exchange else "read")
+            if rows is not None:
+                work = yield from self._raw(rows) if self._level == 0 else self._rekeyed(rows)
+                self._spent("order")
+                self._wake()
+                for batch in work:
+                    self._process(batch)
+            if self._as_they_come:
+                yield from self._leaving()
+        self._wake()
         for shard in self._due_shards():
             self._task(shard)
         self._spent("operators")
@@ -154,16 +159,31 @@ class StepRun:
         self._spent("encode")
         yield self._outbox.note(self._report)
 
+    def _wake(self) -> None:
+        """Do what the wall clock makes due, before the first record."""
+        waking, self._waking = self._waking, []
+        for shard in waking:
+            self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
+
+    def _leaving(self) -> Iterator[pa.RecordBatch]:
+        """Yield what has come of the rows so far: memory that was used is used again while it is near."""
+        self._spent("operators")
+        for task in self._tasks.values():
+            yield from self._outbox.leaving(task.outputs)
+            task.outputs.clear()
+        self._spent("encode")
+
     # ---- coming in
 
     def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
         orders, stage = self._orders, self._stage
-        self._report.records, self._report.size = len(table), table.nbytes
+        self._report.records += len(table)
+        self._report.size += table.nbytes
         rows = inbox.numbered(table)
         told = "reached" in table.column_names
         if not told:
-            rows = self._sources.extract_times(rows, orders.topics, orders.source_of, offsets(orders.reached))
+            rows = self._sources.extract_times(rows, orders.topics, orders.source_of, self._reached)
             rows = self._sources.ask_marks(rows, orders.topics, orders.source_of)
         judged = rows.reached == JUDGE
         if judged.any():
@@ -174,10 +194,12 @@ class StepRun:
             if rows.mark is not None:
                 marks = _greatest(rows, rows.mark, orders.topics)
         else:
-            rows, after = inbox.reach(rows, orders.topics, offsets(orders.reached), by_shard=self._step.exchange)
-            rows, marks = inbox.reach_marks(rows, orders.topics, offsets(orders.marks))
-        self._report.reached = [(topic, partition, time) for (topic, partition), time in after.items()]
-        self._report.marks = [(topic, partition, mark) for (topic, partition), mark in marks.items() if mark >= 0]
+            rows, after = inbox.reach(rows, orders.topics, self._reached, by_shard=self._step.exchange)
+            rows, marks = inbox.reach_marks(rows, orders.topics, self._marks)
+            self._reached.update(after)
+            self._marks.update(marks)
+        self._report.reached += [(topic, partition, time) for (topic, partition), time in after.items()]
+        self._report.marks += [(topic, partition, mark) for (topic, partition), mark in marks.items() if mark >= 0]
         if not self._step.exchange:  # no state: one task runs them all
             rows = rows._replace(shard=np.zeros_like(rows.shard))
         floors = None
@@ -191,9 +213,7 @@ class StepRun:
                 assert not isinstance(batch, Mixed)
                 yield self._outbox.pass_on(batch)
             rows, floors = rows.where(mine), None if floors is None else floors[mine]
-        # of records that are counted together the last one counts
-        as_read = not self._step.exchange and not self._step.timed and not stage.plan.counting
-        return raw_batches(rows, orders.topics, orders.source_of, floors, self._mixes, as_read=as_read)
+        return raw_batches(rows, orders.topics, orders.source_of, floors, self._mixes, as_read=self._as_read)
 
     def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
@@ -372,6 +392,11 @@ class StepRun:
         now = stopwatch_us()
         self._report.spent[on] = self._report.spent.get(on, 0) + now - self._since
         self._since = now
+
+
+def _together(*batches: pa.RecordBatch) -> pa.Table | None:
+    """Return batches as one table; None if there are none."""
+    return pa.Table.from_batches(batches) if batches else None
 
 
 def _greatest(rows: Rows, column: Any, topics: Sequence[str]) -> inbox.Times:

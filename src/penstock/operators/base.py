@@ -108,6 +108,11 @@ class OperatorContext(NodeHost, Protocol):
     @origin.setter
     def origin(self, origin: Origin) -> None: ...
 
+    @property
+    def is_first(self) -> bool:
+        """Whether records come straight from topics of the user's, so that they have the time and headers of their origin."""
+        ...
+
     def observed_time(self, shared: str | None = None) -> ObservedTime:
         """Make this operator's clock; with ``shared``, the one clock of that name (the two sides of a join)."""
         ...

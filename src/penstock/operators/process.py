@@ -33,6 +33,9 @@ class Process(Operator):
         process = processor.process
         begin(processor, ProcessorContext(context, forward), context)
 
+        def on_first(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            process(record_of(key, value, timestamp, headers))
+
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             origin = context.origin
             if origin.timestamp == timestamp and origin.headers == headers:
@@ -45,7 +48,7 @@ class Process(Operator):
             finally:
                 context.origin = origin
 
-        return on_record
+        return on_first if context.is_first else on_record
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
