@@ -1,12 +1,12 @@
 /* The records of a batch by key, keys in their order as unsigned bytes: a sort of words, without a Python object for each key.
 
    Records begin as one segment. Of a segment, what all its keys begin with is left out; the seven bytes behind it, and how many of them
-   there are, are a word, and the segment is sorted by these numbers (a radix sort, and of the words only bits that differ somewhere). Records with
-   equal words have equal keys if these end there, else they are a segment of their own, of which these seven bytes are left out.
+   there are, are a word, and the segment is sorted by these numbers: a radix sort by those of their bytes that differ somewhere. Records
+   with equal words have equal keys if these end there, else they are a segment of their own, of which these seven bytes are left out.
 
    INVARIANT: each sort leaves records with equal words in the order that they had: those of one key stay in the order of their places.
-   INVARIANT: a segment that is cut again leaves out seven bytes of each of its keys: so the work grows as the bytes of the keys do,
-   whatever they are. There is no hash that somebody could choose keys for. */
+   INVARIANT: to cut a segment takes so many steps for each record at most, and leaves out seven bytes of its key at least: the work grows
+   as the bytes of the keys do, whatever they are. There is no hash that somebody could choose keys for. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES = 7, FEW = 24, MANY = 1024, MOST_BITS = 11 };
+/* bytes of a key in a word; so few records are sorted by moving them one by one; so far is looked for what keys have in common */
+enum { BYTES = 7, FEW = 24, FAR = 256 };
 
 /* ---- keys, as Arrow has them */
 
@@ -42,8 +43,8 @@ static int are_sound(const Keys *keys, size_t rows) {
     return (size_t)before <= keys->size;
 }
 
-/* Returns seven bytes of a key behind those that are left out, and 0 to 7: so many there are, or 8: there are more. Numbers are in the order
-   of the keys: what is not there is zero, and of two that are equal up to there the shorter one comes first. */
+/* Returns seven bytes of a key behind those that are left out, and 0 to 7: so many there are, or 8: there are more. Numbers are in the
+   order of the keys: what is not there is zero, and of two that are equal up to there the shorter one comes first. */
 static uint64_t word_of(const Keys *keys, size_t row, size_t left_out) {
     size_t at = offset_of(keys, row) + left_out, rest = offset_of(keys, row + 1) - at;
     uint8_t last[8] = {0};
@@ -62,10 +63,12 @@ typedef struct {
     uint32_t row;
 } Item;
 
-/* Returns how many bytes all keys begin with; that it is not less than `known` is known. */
+/* Returns how many bytes all keys begin with, of which `known` are known, and not too many more. */
 static size_t in_common(const Keys *keys, const Item *items, size_t count, size_t known) {
     const uint8_t *first = keys->data + offset_of(keys, items[0].row);
     size_t same = size_of(keys, items[0].row);
+    if (same > known + FAR)
+        same = known + FAR;
     for (size_t i = 1; i < count && same > known; i++) {
         const uint8_t *other = keys->data + offset_of(keys, items[i].row);
         size_t size = size_of(keys, items[i].row);
@@ -88,63 +91,34 @@ static void sort_few(Item *items, size_t count) {
     }
 }
 
-/* Leaves of the words only the bits of the mask, side by side; all others are the same in all of them. Returns how many. */
-static int pack(Item *items, size_t count, uint64_t mask) {
-    struct {
-        uint64_t mask;
-        int shift;
-    } runs[32];
-    int bits = 0, found = 0;
-    for (int at = 0; at < 64; at++)
-        if (mask >> at & 1) {
-            if (at == 0 || !(mask >> (at - 1) & 1)) {
-                runs[found].mask = 0;
-                runs[found++].shift = at - bits;
-            }
-            runs[found - 1].mask |= UINT64_C(1) << bits++;
-        }
-    for (size_t i = 0; i < count; i++) {
-        uint64_t word = 0;
-        for (int run = 0; run < found; run++)
-            word |= items[i].word >> runs[run].shift & runs[run].mask;
-        items[i].word = word;
-    }
-    return bits;
-}
-
-/* Sorts by so many bits of the words. */
-static void sort_by(const Item *items, Item *to, size_t count, int shift, int width) {
-    uint32_t at[1 << MOST_BITS], sum = 0;
-    uint64_t mask = (UINT64_C(1) << width) - 1;
-    memset(at, 0, (mask + 1) * sizeof *at);
+/* Sorts by one byte of the words. */
+static void sort_by(const Item *items, Item *to, size_t count, int shift) {
+    uint32_t at[256] = {0}, sum = 0;
     for (size_t i = 0; i < count; i++)
-        at[items[i].word >> shift & mask]++;
-    for (uint64_t digit = 0; digit <= mask; digit++) {
-        uint32_t here = at[digit];
-        at[digit] = sum;
+        at[items[i].word >> shift & 255]++;
+    for (int byte = 0; byte < 256; byte++) {
+        uint32_t here = at[byte];
+        at[byte] = sum;
         sum += here;
     }
     for (size_t i = 0; i < count; i++)
-        to[at[items[i].word >> shift & mask]++] = items[i];
+        to[at[items[i].word >> shift & 255]++] = items[i];
 }
 
-/* Sorts by words, which differ in the bits of the mask. What is in the words afterwards tells only which are equal. */
+/* Sorts by words, which differ in the bits of the mask. */
 static void sort(Item *items, Item *spare, size_t count, uint64_t mask) {
-    if (!mask)
-        return;
     if (count <= FEW) {
         sort_few(items, count);
         return;
     }
-    int bits = pack(items, count, mask), most = count < MANY ? 8 : MOST_BITS;
-    int passes = (bits + most - 1) / most, width = (bits + passes - 1) / passes;
     Item *from = items, *to = spare;
-    for (int shift = 0; shift < bits; shift += width) {
-        sort_by(from, to, count, shift, width);
-        Item *next = from;
-        from = to;
-        to = next;
-    }
+    for (int shift = 0; shift < 64; shift += 8)
+        if (mask >> shift & 255) {
+            sort_by(from, to, count, shift);
+            Item *next = from;
+            from = to;
+            to = next;
+        }
     if (from != items)
         memcpy(items, from, count * sizeof *items);
 }
@@ -171,14 +145,15 @@ static int64_t part_of(const Work *work, size_t row) {
     return part;
 }
 
-/* Notes where words begin in a segment that is sorted, and which of them are segments themselves: keys longer than `left_out`. */
-static void cut(Work *work, Segment segment, size_t left_out, int by_part) {
+/* Notes where words begin in a segment that is sorted, and which of them are segments themselves: keys that go on behind what is left
+   out. If that is nothing, these are words of parts. */
+static void cut(Work *work, Segment segment, size_t left_out) {
     const Item *items = work->items;
     for (size_t at = segment.begin, end = at + segment.count, next; at < end; at = next) {
         for (next = at + 1; next < end && items[next].word == items[at].word;)
             next++;
         work->begins[at] = 1;
-        if (next > at + 1 && (by_part || size_of(&work->keys, items[at].row) > left_out))
+        if (next > at + 1 && (!left_out || (items[at].word & 255) > BYTES))
             work->segments[work->waiting++] = (Segment){(uint32_t)at, (uint32_t)(next - at), (uint32_t)left_out};
     }
 }
@@ -191,7 +166,7 @@ static void cut_by_part(Work *work) {
         mask |= items[i].word ^ items[0].word;
     }
     sort(items, work->spare, work->rows, mask);
-    cut(work, (Segment){0, (uint32_t)work->rows, 0}, 0, 1);
+    cut(work, (Segment){0, (uint32_t)work->rows, 0}, 0);
 }
 
 static void cut_by_key(Work *work, Segment segment) {
@@ -203,7 +178,7 @@ static void cut_by_key(Work *work, Segment segment) {
         mask |= items[i].word ^ items[0].word;
     }
     sort(items, work->spare, segment.count, mask);
-    cut(work, segment, left_out + BYTES, 0);
+    cut(work, segment, left_out + BYTES);
 }
 
 static void group_rows(Work *work) {
@@ -358,8 +333,8 @@ static int work_of(PyObject *args, Given *given, Work *work) {
     return all;
 }
 
-/* group(rows, offsets, data, first, parts) -> (order, edges, last, parts, offsets, data), numbers of 8 bytes but for the offsets: the places of
-   the records group by group; where groups begin, and the last one ends; the last place of each, its part, and its key. */
+/* group(rows, offsets, data, first, parts) -> (order, edges, last, parts, offsets, data), numbers of 8 bytes but for the offsets: the
+   places of the records group by group; where groups begin, and the last one ends; the last place of each, its part, and its key. */
 static PyObject *group(PyObject *module, PyObject *args) {
     Given given = {0};
     Work work = {0};
