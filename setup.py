@@ -1,5 +1,11 @@
-"""The one part that pyproject.toml cannot name yet: a loop in C. Where there is no compiler the same is done in Python."""
+"""The parts that pyproject.toml cannot name yet: loops in C. Where there is no compiler the same is done in Python."""
 
 from setuptools import Extension, setup
 
-setup(ext_modules=[Extension("penstock.log._native", ["src/penstock/log/_native.c"], optional=True)])
+LOOPS = ["log/_native", "serde/_grouping"]
+
+setup(
+    ext_modules=[
+        Extension(f"penstock.{loops.replace('/', '.')}", [f"src/penstock/{loops}.c"], optional=True) for loops in LOOPS
+    ]
+)

@@ -139,15 +139,19 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def native() -> Finding:
-    """Tell whether the loops over rows are those in C."""
-    from penstock.log.native import loops
+    """Tell whether the loops over rows and over keys are those in C."""
+    from penstock.log import native as of_log
+    from penstock.serde import native as of_serde
 
-    if loops is not None:
+    rooms = {"reading and writing": of_log.loops, "grouping by key": of_serde.loops}
+    missing = [what for what, loops in rooms.items() if loops is None]
+    if not missing:
         return Finding("loops in C", "built, and used")
-    advice = (
-        "reading and writing cost twice as much without: install a C compiler and Python's headers, then Penstock anew"
-    )
-    return Finding("loops in C", "left out (PENSTOCK_NATIVE=0), or not built", advice, may=True)
+    found = "left out (PENSTOCK_NATIVE=0), or not built"
+    if len(missing) < len(rooms):
+        found = f"not there for {missing[0]}"
+    advice = f"{' and '.join(missing)} cost twice as much or more without: install a C compiler and Python's headers, then Penstock anew"
+    return Finding("loops in C", found, advice, may=True)
 
 
 def cache() -> Finding:

@@ -72,7 +72,7 @@ class Folding(NamedTuple):
         """Return the new row of each group, of their ``items`` and of what there was before."""
         places, last = (groups.order, groups.last) if at is None else (at[groups.order], at[groups.last])
         times = columns.timestamps[places]
-        if len(places) > len(groups.keys):
+        if len(places) > len(groups):
             times = np.maximum.reduceat(times, groups.starts)
         if self.fold is None:
             values = self._counted(columns, groups, places, before.values)
