@@ -21,7 +21,7 @@ def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not
     assert not staging.folder.exists()
 
 
-def test_what_nobody_has_opened_is_deleted_when_an_epoch_has_failed(tmp_path):
+def test_all_files_are_deleted_when_an_epoch_has_failed(tmp_path):
     staging = Staging(tmp_path)
     (staging.folder / "parcel").write_bytes(b"rows")
     staging.clear()

@@ -22,6 +22,7 @@ from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
+from penstock.lane.memory import keep_freed_memory
 from penstock.lane.orders import Stage, offsets
 from penstock.lane.shards import Ahead
 from penstock.lane.timing import Timing
@@ -76,6 +77,7 @@ class Engine:
         What cannot run is refused first: until then nothing of the application is made, and an instance that runs is let be.
         """
         app, stage = self.application_id, self.stage
+        keep_freed_memory()
         check_cluster(self.topology, self.config["master"])
         partitions = topics.ensure_sinks(self.log, self.topology, self.config)
         find_topics(self.log.admin, self.topology, app)

@@ -42,6 +42,7 @@ from penstock.engine.staging import Staging
 from penstock.errors import EngineError
 from penstock.lane import entry
 from penstock.lane.envelope import NOTE
+from penstock.lane.memory import ENVIRONMENT
 from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
 from penstock.lane.parcel import unpacked
 from penstock.lane.post import Part
@@ -87,7 +88,8 @@ def make_session(master: str, name: str, settings: Mapping[str, str] | None = No
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    options = SETTINGS | {
+    options = SETTINGS | {f"spark.executorEnv.{name}": value for name, value in ENVIRONMENT.items()}
+    options |= {
         "spark.master": master,
         "spark.app.name": name,
         "spark.driver.host": "127.0.0.1",
@@ -152,6 +154,8 @@ class SparkLanes:
 
         self._session = session
         self._staging: Staging | None = None
+        #: whether an epoch has left files there
+        self._staged = False
         if session.sparkContext.master.startswith("local"):
             self._staging = Staging(
                 Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
@@ -203,6 +207,7 @@ class SparkLanes:
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
 
     def _run(self, orders: Orders, ranges: list[Range]) -> list[bytes]:
+        self._staged = True
         if self._couriers is not None:
             self._couriers.dismiss()
         self._join_group()
@@ -210,6 +215,9 @@ class SparkLanes:
         return self._jobs.run(len(parts), self._functions(orders, parts))
 
     def _bring(self, orders: Orders, letter: list[Part]) -> list[bytes]:
+        if self._staging is not None and self._staged:  # by the last large epoch, which is over
+            self._staging.clear()
+            self._staged = False
         if self._couriers is not None:
             return self._couriers.bring(encode_orders(orders), letter)
         self._join_group()

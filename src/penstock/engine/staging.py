@@ -1,7 +1,7 @@
-"""A folder for parcels on their way between tasks that share a machine (``lane.parcel``).
+"""A folder for parcels on their way between tasks that share a machine (``lane.parcel``, ``lane.shelf``).
 
-Who opens a parcel deletes it. What an epoch that failed has left is deleted before the next one, and the folder of a process that is
-no more by the next start.
+The process that has written a file writes it over in a later epoch. What an epoch that failed has left is deleted before the next one,
+what a large one has left when only small ones follow, and the folder of a process that is no more by the next start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Staging:
         self.folder.mkdir(parents=True)
 
     def clear(self) -> None:
-        """Delete what nobody has opened."""
+        """Delete all files: no epoch runs that uses them."""
         for path in self.folder.iterdir():
             path.unlink(missing_ok=True)
 

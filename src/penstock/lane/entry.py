@@ -53,9 +53,9 @@ def read(
 ) -> Iterator[bytes]:
     """Read ranges; yield the lane and the parcel of rows, in turn."""
     _take_all(rows)
-    worker = worker_for(identity, lambda: stage.value)
-    found = taken_in(worker, decode_orders(orders), task, parts[task])
-    return _in_turn(exchange.addressed(found, worker.stage.lanes, wrap=worker.wrap))
+    worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
+    found = taken_in(worker, given, task, parts[task])
+    return _in_turn(exchange.addressed(found, worker.stage.lanes, wrap=worker.wrapping(given)))
 
 
 def run(
@@ -77,10 +77,10 @@ def run(
         coming = read_rows(worker, given, parts[task])
     leaving = run_step(worker, given, level, task, coming)
     if level == worker.stage.plan.steps[-1].level:
-        yield from packed(leaving, worker.wrap)
+        yield from packed(leaving, worker.wrapping(given))
         yield from final
     else:
-        yield from _in_turn(exchange.addressed(leaving, worker.stage.lanes, final, worker.wrap))
+        yield from _in_turn(exchange.addressed(leaving, worker.stage.lanes, final, worker.wrapping(given)))
 
 
 def _in_turn(parcels: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.lane.envelope import SCHEMA
 
 #: a parcel is closed once it holds as many bytes
-PARCEL_BYTES = 1 << 26
+PARCEL_BYTES = 1 << 23
 #: how a parcel begins that is the name of a file; a stream begins with four bytes of ones
 STAGED = b"file:"
 
@@ -26,39 +26,19 @@ Wrap: TypeAlias = Callable[[list[pa.RecordBatch]], bytes]
 def parcel_of(batches: list[pa.RecordBatch]) -> bytes:
     """Return rows as the bytes of an Arrow stream."""
     stream = pa.BufferOutputStream()
-    _write(stream, batches)
+    write_stream(stream, batches)
     return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def staging(folder: str, unique: Callable[[], str]) -> Wrap:
-    """Return what leaves rows in files of a folder. ``unique`` makes their names."""
-
-    def stage(batches: list[pa.RecordBatch]) -> bytes:
-        path = os.path.join(folder, unique())
-        with pa.OSFile(path, "wb") as file:
-            _write(file, batches)
-        return STAGED + os.fsencode(path)
-
-    return stage
-
-
 def opened_parcel(parcel: bytes | memoryview) -> pa.Table:
-    """Return the rows of a parcel; a file is deleted, and its memory is freed with the rows.
+    """Return the rows of a parcel. Those in a file stay there: its pages are the memory of the rows.
 
-    >>> import os, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> rows = pa.RecordBatch.from_pydict({"a": [1, 2]})
-    >>> parcel = staging(folder.name, lambda: "one")([rows])
-    >>> parcel.endswith(b"one"), opened_parcel(parcel)["a"].to_pylist(), os.listdir(folder.name)
-    (True, [1, 2], [])
-    >>> opened_parcel(parcel_of([rows]))["a"].to_pylist()
+    >>> opened_parcel(parcel_of([pa.RecordBatch.from_pydict({"a": [1, 2]})]))["a"].to_pylist()
     [1, 2]
     """
     if parcel[: len(STAGED)] != STAGED:
         return pa.ipc.open_stream(parcel).read_all()
-    path = os.fsdecode(bytes(parcel[len(STAGED) :]))
-    with pa.memory_map(path) as file:
-        os.unlink(path)
+    with pa.memory_map(os.fsdecode(bytes(parcel[len(STAGED) :]))) as file:
         return pa.ipc.open_stream(file).read_all()
 
 
@@ -88,7 +68,8 @@ def unpacked(parcels: Iterable[bytes]) -> pa.Table:
     return pa.concat_tables([SCHEMA.empty_table(), *map(opened_parcel, parcels)])
 
 
-def _write(sink: Any, batches: list[pa.RecordBatch]) -> None:
+def write_stream(sink: Any, batches: list[pa.RecordBatch]) -> None:
+    """Write rows as an Arrow stream."""
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=batches[0].schema))

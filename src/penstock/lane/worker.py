@@ -11,7 +11,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -19,10 +18,12 @@ from penstock.clock import SystemClock
 from penstock.errors import StoreError, nearest
 from penstock.lane.async_calls import CallPool
 from penstock.lane.global_tables import GlobalEnvironment
+from penstock.lane.memory import keep_freed_memory
 from penstock.lane.orders import Orders, Stage
-from penstock.lane.parcel import Wrap, parcel_of, staging
+from penstock.lane.parcel import Wrap, parcel_of
 from penstock.lane.reading import Sources
 from penstock.lane.shards import Shards
+from penstock.lane.shelf import Shelf
 from penstock.state.merged import merged_view
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
@@ -46,6 +47,7 @@ class Worker:
         #: shards with pending writes of this process
         self.written: set[int] = set()
         self._numbers = count()
+        self._shelf = None if stage.staging is None else Shelf(stage.staging, self.unique)
         self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
         self._views: tuple[str, dict[str, Any]] = ("", {})
@@ -62,11 +64,12 @@ class Worker:
         self._reader = None
         self.shards.close()
 
-    @cached_property
-    def wrap(self) -> Wrap:
-        """What makes parcels of rows that go to other tasks and to the driver."""
-        folder = self.stage.staging
-        return parcel_of if folder is None else staging(folder, self.unique)
+    def wrapping(self, orders: Orders) -> Wrap:
+        """Return what makes parcels of rows that go to other tasks of the epoch and to the driver."""
+        if self._shelf is None:
+            return parcel_of
+        self._shelf.begin(orders.epoch, orders.token)
+        return self._shelf.stage
 
     def unique(self) -> str:
         """Return a name that no other task has."""
@@ -136,6 +139,7 @@ def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
             old.close()
         _workers.clear()
         _workers[identity] = Worker(pickle.loads(data))
+        keep_freed_memory()
         # Spark's daemon collects garbage after every task. During one, looking for cycles among the rows of an epoch would double
         # the cost of a record; what lives as long as the process is not looked at either.
         gc.disable()
