@@ -196,3 +196,32 @@ def test_the_wrapper_pickles_with_the_topology():
     with TopologyTestDriver(again) as driver:
         driver.input_topic("in").pipe("a", 1, 0)
         assert driver.output_topic("out", value=Serdes.int64).read().key == "a!"
+
+
+class Keep(Processor):
+    """Keeps the last value of each key."""
+
+    def process(self, record):
+        self.context.store("kept").put(record.key, record.value)
+
+
+def times_of_the_changelog(topology, pipe):
+    topology.add_state_store(Stores.key_value("kept", key=Serdes.string, value=Serdes.json), "keep")
+    with TopologyTestDriver(topology, config={"application_id": "app"}) as driver:
+        pipe(driver)
+        return [row.timestamp for row in driver.output_topic("app-kept-changelog").read_all()]
+
+
+def test_a_store_is_written_at_the_time_that_a_wrapper_has_given_the_record():
+    def later(node, process):
+        return lambda key, value, timestamp, headers: process(key, value, timestamp + 100, headers)
+
+    topology = Topology(wrapper=later).add_source("in", "in").add_processor("keep", Keep, "in")
+    times = times_of_the_changelog(topology, lambda driver: driver.input_topic("in").pipe("k", 1, timestamp=5))
+    assert times == [105]
+
+
+def test_a_store_is_written_at_the_time_of_the_record_right_below_a_topic():
+    topology = Topology().add_source("in", "in").add_processor("keep", Keep, "in")
+    times = times_of_the_changelog(topology, lambda driver: driver.input_topic("in").pipe("k", 1, timestamp=5))
+    assert times == [5]
