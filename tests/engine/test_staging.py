@@ -35,3 +35,14 @@ def test_two_runs_of_one_process_have_a_folder_each(tmp_path):
     one.close()
     assert other.folder.exists()
     other.close()
+
+
+def test_files_of_workers_that_are_no_more_are_swept_and_others_stay(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    staging = Staging(tmp_path)
+    for name in (f"{ended.pid}.0", f"{ended.pid}.1", f"{os.getpid()}.0"):
+        (staging.folder / name).write_bytes(b"rows")
+    staging.sweep()
+    assert [path.name for path in staging.folder.iterdir()] == [f"{os.getpid()}.0"]
+    staging.close()

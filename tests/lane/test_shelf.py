@@ -1,18 +1,17 @@
 """Files of parcels: written over once their epoch is over, and not before."""
 
 import os
-from itertools import count
 
 import pyarrow as pa
 import pytest
 
 from penstock.lane.parcel import opened_parcel
-from penstock.lane.shelf import Shelf
+from penstock.lane.shelf import Shelf, shelf_in
 
 
 @pytest.fixture
 def shelf(tmp_path):
-    return Shelf(str(tmp_path), (f"file-{number}" for number in count()).__next__)
+    return Shelf(str(tmp_path))
 
 
 def rows(*numbers):
@@ -73,3 +72,12 @@ def test_files_that_the_driver_has_deleted_are_made_anew(shelf, tmp_path):
     shelf.begin(3, "c")
     shelf.begin(4, "d")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_process_has_one_shelf_in_a_folder_whoever_asks(tmp_path):
+    one, other = shelf_in(str(tmp_path / "a")), shelf_in(str(tmp_path / "b"))
+    assert one is not other
+    (tmp_path / "b").mkdir()
+    shelf_in(str(tmp_path / "c"))
+    assert shelf_in(str(tmp_path / "b")) is other
+    assert shelf_in(str(tmp_path / "a")) is not one  # its folder was not there: nobody comes back to it

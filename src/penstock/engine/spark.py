@@ -207,7 +207,9 @@ class SparkLanes:
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
 
     def _run(self, orders: Orders, ranges: list[Range]) -> list[bytes]:
-        self._staged = True
+        if self._staging is not None:
+            self._staging.sweep()
+            self._staged = True
         if self._couriers is not None:
             self._couriers.dismiss()
         self._join_group()

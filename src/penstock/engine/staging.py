@@ -29,6 +29,16 @@ class Staging:
         for path in self.folder.iterdir():
             path.unlink(missing_ok=True)
 
+    def sweep(self) -> None:
+        """Delete the files of workers that are no more: nobody else would."""
+        alive: dict[str, bool] = {}
+        for name in os.listdir(self.folder):
+            owner = name.partition(".")[0]
+            if owner not in alive:
+                alive[owner] = _is_alive(owner)
+            if not alive[owner]:
+                (self.folder / name).unlink(missing_ok=True)
+
     def close(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from itertools import count
 
 import pyarrow as pa
 
@@ -18,13 +18,12 @@ from penstock.lane.parcel import STAGED, write_stream
 
 
 class Shelf:
-    """The files of one process in a folder. ``unique`` makes their names.
+    """The files of this process in a folder. Their names begin with its number, so that the driver knows whose they are.
 
     >>> import tempfile
-    >>> from itertools import count
     >>> from penstock.lane.parcel import opened_parcel
     >>> folder, rows = tempfile.TemporaryDirectory(), pa.RecordBatch.from_pydict({"a": [1, 2]})
-    >>> shelf = Shelf(folder.name, map(str, count()).__next__)
+    >>> shelf = Shelf(folder.name)
     >>> shelf.begin(1, "first run")
     >>> shelf.stage([rows]) == shelf.stage([rows]), len(os.listdir(folder.name))
     (False, 2)
@@ -34,11 +33,11 @@ class Shelf:
     ([2], 2)
     """
 
-    __slots__ = ("_epoch", "_folder", "_free", "_token", "_unique", "_used")
+    __slots__ = ("_epoch", "_folder", "_free", "_names", "_token", "_used")
 
-    def __init__(self, folder: str, unique: Callable[[], str]) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._unique = unique
+        self._names = count()
         self._epoch, self._token = -1, ""
         self._used: list[str] = []
         self._free: list[str] = []
@@ -60,11 +59,23 @@ class Shelf:
 
     def stage(self, batches: list[pa.RecordBatch]) -> bytes:
         """Leave rows in a file; return the parcel, which is its name."""
-        path = self._free.pop() if self._free else os.path.join(self._folder, self._unique())
+        path = self._free.pop() if self._free else f"{self._folder}/{os.getpid()}.{next(self._names)}"
         self._used.append(path)
         with open(path, "wb", buffering=0, opener=_not_cut_off) as file, pa.PythonFile(file, "w") as sink:
             write_stream(sink, batches)
         return STAGED + os.fsencode(path)
+
+
+_shelves: dict[str, Shelf] = {}
+
+
+def shelf_in(folder: str) -> Shelf:
+    """Return the shelf that this process has in a folder. Applications that share Spark share its workers, too: they come and go."""
+    if folder not in _shelves:
+        for gone in [other for other in _shelves if not os.path.exists(other)]:
+            del _shelves[gone]
+        _shelves[folder] = Shelf(folder)
+    return _shelves[folder]
 
 
 def _not_cut_off(path: str, _flags: int) -> int:

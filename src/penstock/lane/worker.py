@@ -23,7 +23,7 @@ from penstock.lane.orders import Orders, Stage
 from penstock.lane.parcel import Wrap, parcel_of
 from penstock.lane.reading import Sources
 from penstock.lane.shards import Shards
-from penstock.lane.shelf import Shelf
+from penstock.lane.shelf import shelf_in
 from penstock.state.merged import merged_view
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
@@ -47,7 +47,7 @@ class Worker:
         #: shards with pending writes of this process
         self.written: set[int] = set()
         self._numbers = count()
-        self._shelf = None if stage.staging is None else Shelf(stage.staging, self.unique)
+        self._shelf = None if stage.staging is None else shelf_in(stage.staging)
         self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
         self._views: tuple[str, dict[str, Any]] = ("", {})
