@@ -37,7 +37,7 @@ WORKLOADS = (
         "cost per record as records, keys, lanes, levels, partitions grow",
         "growth",
         ["purchases"],
-        Size(1_000_000, 50_000),
+        Size(3_000_000, 50_000),
         purchases,
         count_sum.expected,
         Compare.LAST,

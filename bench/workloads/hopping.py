@@ -52,7 +52,7 @@ WORKLOADS = (
         "count in windows of 5 minutes, one every minute, 50 k keys",
         "hopping",
         ["purchases"],
-        Size(1_000_000, 50_000),
+        Size(2_000_000, 50_000),
         purchases,
         expected,
         Compare.LAST,

@@ -76,7 +76,7 @@ WORKLOADS = (
         "stream-stream join within 10 s, every key twice",
         "stream_stream_join",
         ["orders", "payments"],
-        Size(1_500_000),
+        Size(3_000_000),
         orders_and_payments,
         expected,
         Compare.ALL,

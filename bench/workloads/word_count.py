@@ -51,7 +51,7 @@ WORKLOADS = (
         "word count: flat map, re-key, count; 8 words a line",
         "word_count",
         ["lines"],
-        Size(1_000_000, 20_000),
+        Size(3_000_000, 20_000),
         lines,
         expected,
         Compare.LAST,

@@ -59,16 +59,16 @@ class JsonLines:
         """
         if not items:
             return None
-        lines = np.frombuffer(_encode_lines(items), dtype=np.uint8)
-        breaks = np.flatnonzero(lines == _NEW_LINE)
+        written = _encode_lines(items)
+        breaks = np.flatnonzero(np.frombuffer(written, dtype=np.uint8) == _NEW_LINE)
         if len(breaks) != len(items):  # some value brought its own
             return None
         offsets = np.zeros(len(items) + 1, dtype=np.int32)
-        offsets[1:] = breaks - np.arange(len(items))
-        if (np.diff(offsets) == len(b"null")).any() and any(item is None for item in items):
+        offsets[1:] = breaks + 1
+        if (np.diff(offsets) == len(b"null\n")).any() and any(item is None for item in items):
             return None
-        data = pa.py_buffer(lines[lines != _NEW_LINE])
-        return pa.Array.from_buffers(pa.binary(), len(items), [None, pa.py_buffer(offsets), data])
+        lines = pa.Array.from_buffers(pa.binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(written)])
+        return pc.binary_slice(lines, 0, -1)  # row by row: to look at each byte takes ten times as long
 
 
 def _are_objects(column: pa.Array) -> bool:
