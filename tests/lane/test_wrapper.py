@@ -225,3 +225,19 @@ def test_a_store_is_written_at_the_time_of_the_record_right_below_a_topic():
     topology = Topology().add_source("in", "in").add_processor("keep", Keep, "in")
     times = times_of_the_changelog(topology, lambda driver: driver.input_topic("in").pipe("k", 1, timestamp=5))
     assert times == [5]
+
+
+class Later(Processor):
+    """Forwards what it is given, a hundred milliseconds later."""
+
+    def process(self, record):
+        self.context.forward(record.with_timestamp(record.timestamp + 100))
+
+
+def test_a_store_behind_a_repartition_is_written_at_the_time_that_the_record_has_there():
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value("kept", key=Serdes.string, value=Serdes.json))
+    builder.stream("in").process(Later).repartition().process(Keep, stores=["kept"])
+    with TopologyTestDriver(builder, config={"application_id": "app"}) as driver:
+        driver.input_topic("in").pipe("k", 1, timestamp=5)
+        assert [row.timestamp for row in driver.output_topic("app-kept-changelog").read_all()] == [105]

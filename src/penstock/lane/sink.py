@@ -70,9 +70,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
             return
         emit(_row((topic, home, key_bytes, value_bytes, timestamp, headers, internal, task.origin)))
 
-    if (
-        extractor is None and partitioner is None and by_window is None
-    ):  # the ordinary sink asks nobody where its records go
+    # the ordinary sink asks nobody where its records go
+    if extractor is None and partitioner is None and by_window is None:
         return on_plain_record
 
     def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
