@@ -2,7 +2,7 @@
 
 from setuptools import Extension, setup
 
-LOOPS = ["log/_native", "serde/_grouping"]
+LOOPS = ["log/_native", "serde/_grouping", "state/_runs"]
 
 setup(
     ext_modules=[

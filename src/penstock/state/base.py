@@ -18,6 +18,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import pyarrow as pa
+
 from penstock.record import Headers, Origin
 
 if TYPE_CHECKING:
@@ -45,6 +47,16 @@ class SortedRows(Protocol):
         """About as many bytes as all keys and values have."""
         ...
 
+    @property
+    def names(self) -> pa.Array:
+        """The keys."""
+        ...
+
+    @property
+    def values(self) -> pa.Array:
+        """The values, in the order of the keys."""
+        ...
+
     def stored(self) -> SortedRows:
         """Return them with keys as LMDB has them (``lmdb_format``)."""
         ...
@@ -59,6 +71,10 @@ class BytesStore(Protocol):
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the value or None of each key, in their order: ``get`` of a whole batch, for less."""
+        ...
+
+    def column(self, names: pa.Array) -> pa.Array:
+        """Return the value of each key, null where there is none, by column: for less where rows were loaded, and keys ascend."""
         ...
 
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:

@@ -151,7 +151,7 @@ def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> O
         items = folding.items(columns, groups)
         if columns.counts is None and columns.values.has_nulls:
             raise Irregular
-        folded = folding.folded(columns, groups, items, rows.before_fold(groups.keys))
+        folded = folding.folded(columns, groups, items, rows.before_fold(groups.names))
         commits.append(lambda: rows.lay(Sheet(groups.names, folded, columns, number)))
 
     return on_columns

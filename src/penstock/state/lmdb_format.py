@@ -2,7 +2,9 @@
 
 ::
 
-    directory   map name (UTF-8) → slot (4 bytes, big-endian); 0x00 → generation (8 bytes), moved on by every change
+    directory   map name (UTF-8) → slot { run }, newest first (4 bytes each, big-endian); 0x00 → generation (8 bytes), moved on by
+                every change
+    runs        run (4 bytes, big-endian) → many rows of one map, older than those in its slot (``runs``)
     <slot>      key' → value; key' = 0x00 key where the key is empty or begins with 0x00, else key (LMDB has no empty key)
     <slot>+     first 511 bytes of key' → bucket: all rows whose key' is longer than 510 bytes (LMDB's limit is 511)
     bucket      { key length (4 bytes)  value length (4 bytes)  key  value }, in key order
@@ -21,6 +23,7 @@ LONG = 511  # a stored key of this length or more lives in a bucket
 PLAIN = b"\x01"  # keys from here on are stored as they are; those before begin with 0x00, or are empty
 
 _SIZES = Struct(">II")
+_NUMBER = Struct(">I")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -36,6 +39,30 @@ def stored_key(key: bytes) -> bytes:
 def user_key(stored: bytes) -> bytes:
     """Undo `stored_key`."""
     return stored if stored[0] else stored[1:]
+
+
+def run_key(number: int) -> bytes:
+    """Return the key of a run.
+
+    >>> run_key(258)
+    b'\\x00\\x00\\x01\\x02'
+    """
+    return _NUMBER.pack(number)
+
+
+def pack_entry(slot: int, runs: tuple[int, ...]) -> bytes:
+    """Return the entry of a map in the directory."""
+    return b"".join(map(_NUMBER.pack, (slot, *runs)))
+
+
+def unpack_entry(raw: bytes) -> tuple[int, tuple[int, ...]]:
+    """Undo `pack_entry`.
+
+    >>> unpack_entry(pack_entry(3, (9, 4)))
+    (3, (9, 4))
+    """
+    slot, *runs = (number for (number,) in _NUMBER.iter_unpack(raw))
+    return slot, tuple(runs)
 
 
 def unpack_bucket(raw: bytes) -> dict[bytes, bytes]:

@@ -9,9 +9,14 @@ from itertools import islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.state.base import SortedRows, prefix_end
 from penstock.state.lmdb_format import LONG, PLAIN, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
+from penstock.state.native import loops
+from penstock.state.runs import find_column
 
 if TYPE_CHECKING:
     from penstock.state.lmdb_store import LmdbState
@@ -22,15 +27,16 @@ CHUNK = 256  # rows fetched at a time while a range is iterated
 
 
 class LmdbMap:
-    """One ordered map of bytes in an LMDB environment."""
+    """One ordered map of bytes in an LMDB environment: single rows above runs of many (``runs``)."""
 
-    __slots__ = ("_database", "_overflow", "_state", "name")
+    __slots__ = ("_database", "_overflow", "_runs", "_state", "name")
 
     def __init__(self, state: LmdbState, name: str) -> None:
         self.name = name
         self._state = state
         self._database: Any = None  # None: not written yet
         self._overflow: Any = None
+        self._runs: tuple[int, ...] = ()
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value or None."""
@@ -39,13 +45,14 @@ class LmdbMap:
             view = self._state.look()
         if self._database is None:
             return None
-        if not key or not key[0]:
-            key = b"\x00" + key
-        if len(key) < LONG:
-            value: bytes | None = view.get(key, None, self._database)
+        stored = key if key and key[0] else b"\x00" + key
+        if len(stored) < LONG:
+            value: bytes | None = view.get(stored, None, self._database)
+            if value is None and self._runs:
+                value = loops.find(self._state.runs(self._runs), key)
             return value
-        bucket = view.get(key[:LONG], None, self._overflow)
-        return None if bucket is None else unpack_bucket(bucket).get(user_key(key))
+        bucket = view.get(stored[:LONG], None, self._overflow)
+        return None if bucket is None else unpack_bucket(bucket).get(key)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the value or None of each key, in their order.
@@ -56,25 +63,40 @@ class LmdbMap:
         view = self._state.look()
         if self._database is None or not keys:
             return [None] * len(keys)
+        if self._runs:
+            return self.column(pa.array(keys, pa.binary())).to_pylist()  # type: ignore[no-any-return]
+        return self._single(view, keys)
+
+    def _single(self, view: Any, keys: list[bytes]) -> list[bytes | None]:
+        """Return what LMDB has of each key by itself."""
         if min(keys) < PLAIN or max(map(len, keys)) >= LONG:
             return list(map(self.get, keys))
         return list(map(view.get, keys, repeat(None), repeat(self._database)))
 
+    def column(self, names: pa.Array) -> pa.Array:
+        """Return the value of each key, null where there is none, by column."""
+        view = self._state.look()
+        if not self._runs:
+            return pa.array(self.get_many(names.to_pylist()), pa.binary())
+        found = find_column(self._state.runs(self._runs), names)
+        if not len(names) or not (view.stat(self._database)["entries"] or self._has_long_keys()):
+            return found
+        return pc.coalesce(pa.array(self._single(view, names.to_pylist()), pa.binary()), found)
+
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[Row]:
         """Iterate lower <= key < upper (None: open end) in key order, or backwards."""
-        low = b"" if lower is None else stored_key(lower)
-        high = None if upper is None else stored_key(upper)
-        rows = ((user_key(key), value) for key, value in self._walk(self._databases()[0], low, high, reverse))
+        rows = self._rows(lower, upper, reverse)
+        self._state.look()
         if not self._has_long_keys():
             return rows
-        return merge(rows, self._long_rows(lower, upper, low, high, reverse), key=itemgetter(0), reverse=reverse)
+        return merge(rows, self._long_rows(lower, upper, reverse), key=itemgetter(0), reverse=reverse)
 
     def under(self, prefixes: list[bytes]) -> list[list[Row]]:
         """Return the rows whose keys begin with each prefix, in key order: one cursor goes from each to the next."""
         database = self._databases()[0]
         if database is None:
             return [[] for _ in prefixes]
-        if self._has_long_keys() or not all(0 < len(prefix) < LONG - 1 for prefix in prefixes):
+        if self._runs or self._has_long_keys() or not all(0 < len(prefix) < LONG - 1 for prefix in prefixes):
             return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
         with self._state.look().cursor(database) as cursor:
             return [_beginning(cursor, stored_key(prefix)) for prefix in prefixes]
@@ -85,9 +107,18 @@ class LmdbMap:
         if database is None:
             return 0
         total: int = self._state.look().stat(database)["entries"]
+        if self._runs:
+            total += loops.count(self._state.runs(self._runs)) - self._in_both(database)
         if self._has_long_keys():
             total += sum(len(unpack_bucket(bucket)) for _, bucket in self._walk(overflow, b"", None, False))
         return total
+
+    def _in_both(self, database: Any) -> int:
+        """Return how many single rows hide one of the runs."""
+        with self._state.look().cursor(database) as cursor:
+            keys = pa.array(map(user_key, cursor.iternext(values=False)), pa.binary())
+        found = find_column(self._state.runs(self._runs), keys)
+        return len(found) - int(found.null_count)
 
     def write(self, rows: Iterable[Write]) -> None:
         """Put every row (value None: delete), atomically."""
@@ -108,9 +139,38 @@ class LmdbMap:
     def _has_long_keys(self) -> bool:
         return self._overflow is not None and self._state.look().stat(self._overflow)["entries"] > 0
 
-    def _long_rows(
-        self, lower: bytes | None, upper: bytes | None, low: bytes, high: bytes | None, reverse: bool
-    ) -> Iterator[Row]:
+    def _rows(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[Row]:
+        """Iterate rows but those with long keys, in chunks: a write in between ends the read view, and the next one takes a new one."""
+        while True:
+            rows, last = self._chunk(lower, upper, reverse)
+            yield from rows
+            if last is None:
+                return
+            if reverse:
+                upper = last
+            else:
+                lower = last + b"\x00"
+
+    def _chunk(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> tuple[list[Row], bytes | None]:
+        """Return the next rows and, if there may be more, the key up to which these are all. Single rows hide those of runs."""
+        view = self._state.look()
+        if self._database is None:
+            return [], None
+        low, high = (None if key is None else stored_key(key) for key in (lower, upper))
+        with view.cursor(self._database) as cursor:
+            single = [(user_key(key), value) for key, value in islice(_steps(cursor, low or b"", high, reverse), CHUNK)]
+        parts = [single]
+        if self._runs:
+            parts.append(loops.rows(self._state.runs(self._runs), lower, upper, reverse, CHUNK))
+        ends = [part[-1][0] for part in parts if len(part) == CHUNK]
+        last = None if not ends else max(ends) if reverse else min(ends)
+        if not self._runs:
+            return single, last
+        rows = sorted((dict(parts[1]) | dict(single)).items(), reverse=reverse)
+        return [row for row in rows if last is None or (row[0] >= last if reverse else row[0] <= last)], last
+
+    def _long_rows(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[Row]:
+        low, high = b"" if lower is None else stored_key(lower), None if upper is None else stored_key(upper)
         for _, bucket in self._walk(
             self._overflow, low[:LONG], None if high is None else high[:LONG] + b"\x00", reverse
         ):

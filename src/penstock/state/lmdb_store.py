@@ -8,7 +8,8 @@ driver answers queries. Rules that follow:
   empty slot that the next new map takes, because a handle of LMDB cannot learn that another process deleted its
   database.
 - Reads of a task share one read view. It ends with a write of this process and with ``release``, which a task calls
-  when it ends. A view belongs to one thread.
+  when it ends. A view belongs to one thread. Runs (``runs``) are read where they lie, through a second view of the same
+  moment, and not longer than it lasts.
 """
 
 from __future__ import annotations
@@ -26,16 +27,20 @@ from weakref import WeakSet
 import lmdb
 
 from penstock.errors import StoreError
-from penstock.state.lmdb_format import boot_id, prepare_folder
+from penstock.state.lmdb_format import boot_id, pack_entry, prepare_folder, run_key, unpack_entry
 from penstock.state.lmdb_map import LmdbMap
+from penstock.state.lmdb_write import Place, empty
 
-#: what is done to a map in a transaction: (transaction, database, overflow); None: the map is dropped
-Step: TypeAlias = Callable[[Any, Any, Any], None] | None
+#: what is done to a map in a transaction; None: the map is dropped
+Step: TypeAlias = Callable[[Place], None] | None
+#: a map in the directory: its slot, and its runs, newest first
+Entry: TypeAlias = tuple[int, tuple[int, ...]]
 
 MAP_SIZE = 1 << 26  # bytes of address space to begin with; the file is sparse, and grows by doubling
 MAX_MAPS = 4096
 
 _DIRECTORY = "directory"
+_SHELF = "runs"
 _GENERATION = b"\x00"
 
 _open: dict[str, LmdbState] = {}
@@ -46,7 +51,8 @@ def _after_fork() -> None:
     """Make what the parent had open unusable here: LMDB forbids it."""
     for state in _every:
         state._foreign = True
-        state._view = None
+        state._view = state._wide = None
+        state._runs.clear()
     _open.clear()
 
 
@@ -77,7 +83,7 @@ class LmdbState:
         self._environment: Any = lmdb.open(
             self.path,
             map_size=map_size,
-            max_dbs=2 * MAX_MAPS + 1,
+            max_dbs=2 * MAX_MAPS + 2,
             writemap=not readonly,
             sync=boot is None,
             metasync=boot is None,
@@ -89,9 +95,12 @@ class LmdbState:
         self._readonly = readonly
         self._foreign = False
         self._view: Any = None
+        self._wide: Any = None  # the same view, but what is read there is not copied
+        self._runs: dict[int, Any] = {}  # those that were read there
         self._directory: Any = None
+        self._shelf: Any = None
         self._generation: bytes | None = b""  # never equal to a stored one
-        self._slots: dict[str, int] = {}
+        self._entries: dict[str, Entry] = {}
         self._handles: dict[int, tuple[Any, Any]] = {}
         self._maps: dict[str, LmdbMap] = {}
         self._queue: list[tuple[str, Step]] | None = None
@@ -127,7 +136,7 @@ class LmdbState:
     def names(self) -> list[str]:
         """Return the names of all maps, sorted."""
         self.look()
-        return sorted(self._slots)
+        return sorted(self._entries)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -145,9 +154,11 @@ class LmdbState:
 
     def release(self) -> None:
         """End the read view: old pages can be reused, the next read sees what other processes wrote."""
-        view, self._view = self._view, None
-        if view is not None:
-            view.abort()
+        self._runs.clear()
+        views, self._view, self._wide = (self._view, self._wide), None, None
+        for view in views:
+            if view is not None:
+                view.abort()
 
     def close(self) -> None:
         """Close the environment."""
@@ -166,12 +177,24 @@ class LmdbState:
 
     def look(self) -> Any:
         """Return the read view, a new one if there is none."""
-        if self._view is None:
+        while self._view is None:
             self._check()
             self._open_directory()
             self._view = self._growing(self._environment.begin)
             self._refresh(self._view)
+            if any(runs for _, runs in self._entries.values()):
+                self._wide = self._growing(lambda: self._environment.begin(buffers=True))
+                if self._wide.id() != self._view.id():  # another process has written in between
+                    self.release()
         return self._view
+
+    def runs(self, numbers: tuple[int, ...]) -> list[Any]:
+        """Return runs as they lie in LMDB: to be read at once, and not to be kept."""
+        found = self._runs
+        for number in numbers:
+            if number not in found:
+                found[number] = self._wide.get(run_key(number), None, self._shelf)
+        return [found[number] for number in numbers]
 
     def _check(self) -> None:
         if self._foreign:
@@ -179,19 +202,19 @@ class LmdbState:
 
     def _open_directory(self) -> None:
         if self._directory is None:
-            self._directory = self._database(_DIRECTORY)
+            self._directory, self._shelf = self._database(_DIRECTORY), self._database(_SHELF)
 
     def _refresh(self, view: Any) -> None:
         """Read the directory again if it has changed, and tell every map its slot."""
         generation = view.get(_GENERATION, None, self._directory)
         if generation == self._generation:
             return
-        self._slots = {
-            bytes(name).decode(): int.from_bytes(slot, "big")
-            for name, slot in view.cursor(self._directory)
+        self._entries = {
+            bytes(name).decode(): unpack_entry(entry)
+            for name, entry in view.cursor(self._directory)
             if name != _GENERATION
         }
-        missing = [slot for slot in self._slots.values() if slot not in self._handles]
+        missing = [slot for slot, _ in self._entries.values() if slot not in self._handles]
         if missing:  # handles are opened outside of transactions
             view.abort()
             self._open_handles(missing)
@@ -215,8 +238,9 @@ class LmdbState:
         return self._growing(lambda: self._environment.open_db(name.encode(), create=not self._readonly))
 
     def _bind(self, found: LmdbMap) -> None:
-        slot = self._slots.get(found.name)
-        found._database, found._overflow = (None, None) if slot is None else self._handles[slot]
+        entry = self._entries.get(found.name)
+        found._database, found._overflow = (None, None) if entry is None else self._handles[entry[0]]
+        found._runs = () if entry is None else entry[1]
 
     # ---- writing
 
@@ -249,41 +273,44 @@ class LmdbState:
     def _place(self, names: list[str]) -> None:
         """Open a handle for every slot that a new map may take: this cannot be done inside a transaction."""
         self.look()
-        fresh = len({name for name in names if name not in self._slots})
-        free = (slot for slot in range(len(self._slots) + fresh) if slot not in self._slots.values())
+        fresh, taken = len(set(names) - self._entries.keys()), self._slots()
+        free = (slot for slot in range(len(taken) + fresh) if slot not in taken)
         self.release()
         self._open_handles(islice(free, fresh))
 
     def _transact(self, queue: list[tuple[str, Step]]) -> bool:
         """Do the steps of the queue; False if another process changed the directory since we read it."""
-        slots = dict(self._slots)
-        with self._environment.begin(write=True) as transaction:
+        entries = dict(self._entries)
+        with self._environment.begin(write=True, buffers=True) as transaction:
             if transaction.get(_GENERATION, None, self._directory) != self._generation:
                 return False
             for name, step in queue:
-                if step is None:
-                    self._empty(transaction, slots.pop(name, None))
+                if step is None and name not in entries:
                     continue
-                if name not in slots:
-                    taken = set(slots.values())
-                    slots[name] = next(slot for slot in sorted(self._handles) if slot not in taken)
-                step(transaction, *self._handles[slots[name]])
-            if slots != self._slots:
-                self._write_directory(transaction, slots)
+                slot, runs = entries.get(name) or (self._free_slot(entries), ())
+                place = Place(transaction, *self._handles[slot], self._shelf, runs)
+                (step or empty)(place)
+                entries[name] = slot, place.runs
+                if step is None:
+                    del entries[name]
+            if entries != self._entries:
+                self._write_directory(transaction, entries)
         return True
 
-    def _empty(self, transaction: Any, slot: int | None) -> None:
-        if slot is not None:
-            for database in self._handles[slot]:
-                transaction.drop(database, delete=False)
+    def _slots(self) -> set[int]:
+        return {slot for slot, _ in self._entries.values()}
 
-    def _write_directory(self, transaction: Any, slots: dict[str, int]) -> None:
+    def _free_slot(self, entries: dict[str, Entry]) -> int:
+        taken = {slot for slot, _ in entries.values()}
+        return next(slot for slot in sorted(self._handles) if slot not in taken)
+
+    def _write_directory(self, transaction: Any, entries: dict[str, Entry]) -> None:
         generation = int.from_bytes(transaction.get(_GENERATION, b"", self._directory), "big") + 1
         transaction.put(_GENERATION, generation.to_bytes(8, "big"), db=self._directory)
-        for name in self._slots.keys() - slots.keys():
+        for name in self._entries.keys() - entries.keys():
             transaction.delete(name.encode(), db=self._directory)
-        for name, slot in slots.items() - self._slots.items():
-            transaction.put(name.encode(), slot.to_bytes(4, "big"), db=self._directory)
+        for name, entry in entries.items() - self._entries.items():
+            transaction.put(name.encode(), pack_entry(*entry), db=self._directory)
 
     def _growing(self, step: Any) -> Any:
         """Do a step of LMDB; where the map is too small for it, double the map and do it again."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
+import pyarrow as pa
 from sortedcontainers import SortedList
 
 from penstock.state.base import SortedRows, prefix_end
@@ -34,6 +35,10 @@ class MemoryMap:
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the value or None of each key."""
         return list(map(self.get, keys))
+
+    def column(self, names: pa.Array) -> pa.Array:
+        """Return the value of each key, null where there is none."""
+        return pa.array(self.get_many(names.to_pylist()), pa.binary())
 
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Iterate lower <= key < upper (None: open end) in key order, or backwards."""

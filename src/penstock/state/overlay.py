@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from heapq import merge
 from operator import itemgetter
 
+import pyarrow as pa
+
 from penstock.state.base import BytesStore, Sealed, ShardState, SortedRows, prefix_end
 
 
@@ -33,6 +35,10 @@ class OverlayMap:
             return self._base.get_many(keys)
         found = dict(zip(below, self._base.get_many(below), strict=True))
         return [rows[key] if key in rows else found[key] for key in keys]
+
+    def column(self, names: pa.Array) -> pa.Array:
+        """Return the value of each key, null where there is none."""
+        return pa.array(self.get_many(names.to_pylist()), pa.binary())
 
     def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Iterate lower <= key < upper in key order, or backwards."""

@@ -178,15 +178,14 @@ class Sheet:
         return SortedWrites(rows, deleted) if deleted else rows
 
 
-def read_rows(found: list[bytes | None], *, stamped: bool) -> Before:
-    """Return base rows by column.
+def read_rows(rows: pa.Array, *, stamped: bool) -> Before:
+    """Return base rows (null: there is none) as values and times.
 
-    >>> values, times = read_rows([bytes(7) + b"5old", None], stamped=True)
+    >>> values, times = read_rows(pa.array([bytes(7) + b"5old", None]), stamped=True)
     >>> values.to_pylist(), times.tolist()
     ([b'old', None], [53, -1])
     """
-    rows = pa.array(found, pa.binary())
-    times = np.full(len(found), -1, dtype=np.int64)
+    times = np.full(len(rows), -1, dtype=np.int64)
     if not stamped or rows.null_count == len(rows):
         return Before(rows, times)
     known = rows.drop_null() if rows.null_count else rows

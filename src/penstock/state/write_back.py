@@ -23,6 +23,7 @@ from itertools import islice
 from struct import Struct
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from sortedcontainers import SortedList
 
 from penstock.record import Origin
@@ -266,12 +267,12 @@ class WriteBack:
 
     # ---- rows of a fold by column
 
-    def before_fold(self, keys: list[bytes]) -> Before:
+    def before_fold(self, names: pa.Array) -> Before:
         """Return what a reader sees of each key, by column."""
         self.spill()
         if not self.dirty and not self.pending:
-            return read_rows(self.base.get_many(keys), stamped=self._stamped)
-        return before_of(self.lookup_many(keys))
+            return read_rows(self.base.column(names), stamped=self._stamped)
+        return before_of(self.lookup_many(names.to_pylist()))
 
     def lay(self, sheet: Sheet) -> None:
         """Write the rows of a sheet."""

@@ -1,0 +1,511 @@
+/* Runs: many rows in key order as one value of LMDB, read and merged without a Python object for each row. `runs.py` has the grammar.
+
+   Several runs are given newest first; of rows with one key that of the newest run counts, and a deleted one hides those below it.
+
+   INVARIANT: a run is checked when it is taken (its parts fill it) and each row when it is read (it lies in its part), so that a damaged one
+   is an error and never a wild read. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 64 }; /* runs at a time */
+
+typedef struct {
+    const uint8_t *at;
+    size_t size;
+} Bytes;
+
+/* Keys in the order of unsigned bytes; of two that are equal up to where one ends, the shorter one comes first. */
+static int compare(Bytes one, Bytes other) {
+    int order = memcmp(one.at, other.at, one.size < other.size ? one.size : other.size);
+    return order ? order : (one.size > other.size) - (one.size < other.size);
+}
+
+/* ---- a run */
+
+typedef struct {
+    Py_buffer buffer;
+    const uint8_t *key_ends, *value_ends, *deleted, *keys, *values;
+    size_t rows, key_bytes, value_bytes;
+} Run;
+
+typedef struct {
+    uint32_t rows, deleted, key_bytes, value_bytes;
+} Head;
+
+typedef struct {
+    Run run[MOST];
+    size_t count;
+    int damaged; /* a row does not lie in its part */
+} Runs;
+
+static size_t bitmap_of(size_t rows, size_t deleted) { return deleted ? (rows + 7) / 8 : 0; }
+
+static size_t size_of(Head head) {
+    return sizeof head + (size_t)head.rows * 8 + bitmap_of(head.rows, head.deleted) + head.key_bytes + head.value_bytes;
+}
+
+static uint32_t number_at(const uint8_t *numbers, size_t place) {
+    uint32_t number;
+    memcpy(&number, numbers + place * sizeof number, sizeof number);
+    return number;
+}
+
+/* Rows begin where the one before ends. */
+static Bytes part_of(Runs *runs, const uint8_t *ends, const uint8_t *bytes, size_t all, size_t row) {
+    size_t begin = row ? number_at(ends, row - 1) : 0, end = number_at(ends, row);
+    if (begin > end || end > all) {
+        runs->damaged = 1;
+        begin = end = 0;
+    }
+    return (Bytes){bytes + begin, end - begin};
+}
+
+static Bytes key_of(Runs *runs, const Run *run, size_t row) { return part_of(runs, run->key_ends, run->keys, run->key_bytes, row); }
+
+static Bytes value_of(Runs *runs, const Run *run, size_t row) {
+    return part_of(runs, run->value_ends, run->values, run->value_bytes, row);
+}
+
+static int is_deleted(const Run *run, size_t row) { return run->deleted && (run->deleted[row >> 3] >> (row & 7)) & 1; }
+
+static int take_run(PyObject *given, Run *run) {
+    if (PyObject_GetBuffer(given, &run->buffer, PyBUF_SIMPLE))
+        return 0;
+    Head head;
+    const uint8_t *at = run->buffer.buf;
+    size_t size = (size_t)run->buffer.len;
+    if (size >= sizeof head)
+        memcpy(&head, at, sizeof head);
+    if (size < sizeof head || size_of(head) != size) {
+        PyErr_SetString(PyExc_ValueError, "a run is not as long as it says");
+        PyBuffer_Release(&run->buffer);
+        return 0;
+    }
+    run->rows = head.rows;
+    run->key_bytes = head.key_bytes;
+    run->value_bytes = head.value_bytes;
+    run->key_ends = at + sizeof head;
+    run->value_ends = run->key_ends + run->rows * 4;
+    const uint8_t *behind = run->value_ends + run->rows * 4;
+    run->deleted = head.deleted ? behind : NULL;
+    run->keys = behind + bitmap_of(head.rows, head.deleted);
+    run->values = run->keys + run->key_bytes;
+    return 1;
+}
+
+static void release(Runs *runs) {
+    while (runs->count)
+        PyBuffer_Release(&runs->run[--runs->count].buffer);
+}
+
+static int take(PyObject *given, Runs *runs) {
+    runs->count = 0;
+    runs->damaged = 0;
+    PyObject *items = PySequence_Fast(given, "runs are a sequence");
+    if (!items)
+        return 0;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
+    int fits = count <= MOST;
+    if (!fits)
+        PyErr_Format(PyExc_OverflowError, "%zd runs are too many", count);
+    for (Py_ssize_t i = 0; fits && i < count; i++) {
+        fits = take_run(PySequence_Fast_GET_ITEM(items, i), &runs->run[i]);
+        runs->count += (size_t)fits;
+    }
+    Py_DECREF(items);
+    if (!fits)
+        release(runs);
+    return fits;
+}
+
+/* Returns what was made, or nothing and why: the rows were not where they should be. */
+static PyObject *told(Runs *runs, PyObject *made) {
+    if (runs->damaged && made) {
+        Py_CLEAR(made);
+        PyErr_SetString(PyExc_ValueError, "a row of a run does not lie in it");
+    }
+    release(runs);
+    return made;
+}
+
+/* Returns the first row from one on, of so many, whose key is not less: looked for nearby first. */
+static size_t first_from(Runs *runs, const Run *run, size_t from, size_t end, Bytes key) {
+    size_t step = 1, low = from, high;
+    for (high = from; high < end && compare(key_of(runs, run, high), key) < 0; high = low + step, step *= 2)
+        low = high + 1;
+    if (high > end)
+        high = end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(key_of(runs, run, middle), key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static size_t first_of_all(Runs *runs, const Run *run, Bytes key) {
+    size_t low = 0, high = run->rows;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(key_of(runs, run, middle), key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- one key, many keys */
+
+/* find(runs, key) -> value or None */
+static PyObject *find(PyObject *module, PyObject *args) {
+    PyObject *given, *made = NULL;
+    Py_buffer asked;
+    Runs runs;
+    if (!PyArg_ParseTuple(args, "Oy*", &given, &asked))
+        return NULL;
+    if (take(given, &runs)) {
+        Bytes key = {asked.buf, (size_t)asked.len};
+        for (size_t i = 0; i < runs.count && !made; i++) {
+            const Run *run = &runs.run[i];
+            size_t row = first_of_all(&runs, run, key);
+            if (row == run->rows || compare(key_of(&runs, run, row), key))
+                continue;
+            Bytes value = value_of(&runs, run, row);
+            made = is_deleted(run, row) ? Py_NewRef(Py_None)
+                                        : PyBytes_FromStringAndSize((const char *)value.at, (Py_ssize_t)value.size);
+            if (!made)
+                break;
+        }
+        if (!made && !PyErr_Occurred())
+            made = Py_NewRef(Py_None);
+        made = told(&runs, made);
+    }
+    PyBuffer_Release(&asked);
+    return made;
+}
+
+typedef struct {
+    const uint8_t *ends; /* int32, where the first key begins, then where each ends */
+    const uint8_t *data;
+    size_t rows, size;
+} Keys;
+
+static int keys_are_sound(const Keys *keys) {
+    uint32_t before = 0;
+    for (size_t row = 0; row <= keys->rows; row++) {
+        uint32_t end = number_at(keys->ends, row);
+        if (end < before || end > INT32_MAX)
+            return 0;
+        before = end;
+    }
+    return before <= keys->size;
+}
+
+static Bytes asked_key(const Keys *keys, size_t row) {
+    size_t begin = number_at(keys->ends, row);
+    return (Bytes){keys->data + begin, number_at(keys->ends, row + 1) - begin};
+}
+
+typedef struct {
+    uint32_t run, row; /* run: that of no run, if there is no such row */
+} Place;
+
+/* Finds all keys; those that ascend cost a few steps from one to the next. Returns the bytes of the values. */
+static size_t find_all(Runs *runs, const Keys *keys, Place *places) {
+    size_t at[MOST] = {0}, bytes = 0;
+    for (size_t asked = 0; asked < keys->rows; asked++) {
+        Bytes key = asked_key(keys, asked);
+        if (asked && compare(asked_key(keys, asked - 1), key) > 0)
+            memset(at, 0, sizeof at);
+        places[asked].run = MOST;
+        for (size_t i = 0; i < runs->count; i++) {
+            const Run *run = &runs->run[i];
+            size_t row = at[i] = first_from(runs, run, at[i], run->rows, key);
+            if (row == run->rows || compare(key_of(runs, run, row), key))
+                continue;
+            if (!is_deleted(run, row)) {
+                places[asked] = (Place){(uint32_t)i, (uint32_t)row};
+                bytes += value_of(runs, run, row).size;
+            }
+            break;
+        }
+    }
+    return bytes;
+}
+
+static void copy_found(Runs *runs, const Place *places, size_t rows, uint8_t *valid, uint8_t *offsets, uint8_t *data) {
+    int32_t end = 0;
+    memset(valid, 0, (rows + 7) / 8);
+    memcpy(offsets, &end, sizeof end);
+    for (size_t row = 0; row < rows; row++) {
+        if (places[row].run < MOST) {
+            Bytes value = value_of(runs, &runs->run[places[row].run], places[row].row);
+            memcpy(data + end, value.at, value.size);
+            end += (int32_t)value.size;
+            valid[row >> 3] |= (uint8_t)(1 << (row & 7));
+        }
+        memcpy(offsets + (row + 1) * sizeof end, &end, sizeof end);
+    }
+}
+
+static PyObject *found(Runs *runs, const Keys *keys) {
+    PyObject *made = NULL, *valid = NULL, *offsets = NULL, *data = NULL;
+    Place *places = malloc(keys->rows * sizeof *places + 1);
+    if (!places)
+        return PyErr_NoMemory();
+    size_t bytes;
+    Py_BEGIN_ALLOW_THREADS;
+    bytes = find_all(runs, keys, places);
+    Py_END_ALLOW_THREADS;
+    if (bytes > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the values are too many bytes for one column");
+        goto done;
+    }
+    valid = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((keys->rows + 7) / 8));
+    offsets = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(keys->rows + 1) * 4);
+    data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+    if (valid && offsets && data) {
+        uint8_t *to[3] = {(uint8_t *)PyBytes_AS_STRING(valid), (uint8_t *)PyBytes_AS_STRING(offsets),
+                          (uint8_t *)PyBytes_AS_STRING(data)};
+        Py_BEGIN_ALLOW_THREADS;
+        copy_found(runs, places, keys->rows, to[0], to[1], to[2]);
+        Py_END_ALLOW_THREADS;
+        made = PyTuple_Pack(3, valid, offsets, data);
+    }
+done:
+    Py_XDECREF(valid);
+    Py_XDECREF(offsets);
+    Py_XDECREF(data);
+    free(places);
+    return made;
+}
+
+/* find_many(runs, rows, offsets, data or None, first row) -> (valid, offsets, data): the values as a column of Arrow's */
+static PyObject *find_many(PyObject *module, PyObject *args) {
+    PyObject *given, *data, *made = NULL;
+    Py_buffer offsets, bytes = {0};
+    Py_ssize_t rows, first;
+    Runs runs;
+    if (!PyArg_ParseTuple(args, "Ony*On", &given, &rows, &offsets, &data, &first))
+        return NULL;
+    if (data == Py_None || PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE) == 0) {
+        Keys keys = {NULL, bytes.buf ? bytes.buf : (const uint8_t *)"", (size_t)rows, bytes.buf ? (size_t)bytes.len : 0};
+        int sound = rows >= 0 && first >= 0 && first < offsets.len / 4 - rows;
+        if (sound) {
+            keys.ends = (const uint8_t *)offsets.buf + first * 4;
+            sound = keys_are_sound(&keys);
+        }
+        if (!sound)
+            PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
+        else if (take(given, &runs))
+            made = told(&runs, found(&runs, &keys));
+    }
+    if (bytes.obj)
+        PyBuffer_Release(&bytes);
+    PyBuffer_Release(&offsets);
+    return made;
+}
+
+/* ---- rows of several runs in one order */
+
+typedef struct {
+    size_t at[MOST], end[MOST]; /* rows still to come: from the first to before the last; backwards: from the end */
+    int backwards;
+} Heads;
+
+static size_t head_of(const Heads *heads, size_t run) { return heads->backwards ? heads->end[run] - 1 : heads->at[run]; }
+
+/* Steps to the next key, past the rows of all runs that have it; 0: there is none. Its newest row is told, deleted or not. */
+static int next_row(Runs *runs, Heads *heads, Place *place) {
+    size_t same[MOST], count = 0;
+    Bytes best = {NULL, 0};
+    for (size_t i = 0; i < runs->count; i++) {
+        if (heads->at[i] == heads->end[i])
+            continue;
+        Bytes key = key_of(runs, &runs->run[i], head_of(heads, i));
+        int order = count ? compare(key, best) : -1;
+        if (count && heads->backwards)
+            order = -order;
+        if (order > 0)
+            continue;
+        if (order < 0) {
+            best = key;
+            count = 0;
+        }
+        same[count++] = i;
+    }
+    if (!count)
+        return 0;
+    *place = (Place){(uint32_t)same[0], (uint32_t)head_of(heads, same[0])};
+    while (count) {
+        size_t i = same[--count];
+        if (heads->backwards)
+            heads->end[i]--;
+        else
+            heads->at[i]++;
+    }
+    return 1;
+}
+
+static void all_rows(const Runs *runs, Heads *heads) {
+    heads->backwards = 0;
+    for (size_t i = 0; i < runs->count; i++) {
+        heads->at[i] = 0;
+        heads->end[i] = runs->run[i].rows;
+    }
+}
+
+static PyObject *pair_of(Runs *runs, Place place) {
+    Bytes key = key_of(runs, &runs->run[place.run], place.row), value = value_of(runs, &runs->run[place.run], place.row);
+    return Py_BuildValue("(y#y#)", (const char *)key.at, (Py_ssize_t)key.size, (const char *)value.at, (Py_ssize_t)value.size);
+}
+
+/* rows(runs, lower or None, upper or None, backwards, most) -> [(key, value)] with lower <= key < upper, no more than so many */
+static PyObject *rows(PyObject *module, PyObject *args) {
+    PyObject *given, *made = NULL;
+    Py_buffer lower, upper;
+    Py_ssize_t most;
+    Runs runs;
+    Heads heads;
+    Place place;
+    if (!PyArg_ParseTuple(args, "Oz*z*pn", &given, &lower, &upper, &heads.backwards, &most))
+        return NULL;
+    if (take(given, &runs)) {
+        for (size_t i = 0; i < runs.count; i++) {
+            const Run *run = &runs.run[i];
+            heads.at[i] = lower.buf ? first_of_all(&runs, run, (Bytes){lower.buf, (size_t)lower.len}) : 0;
+            heads.end[i] = upper.buf ? first_of_all(&runs, run, (Bytes){upper.buf, (size_t)upper.len}) : run->rows;
+            if (heads.end[i] < heads.at[i])
+                heads.end[i] = heads.at[i];
+        }
+        made = PyList_New(0);
+        while (made && PyList_GET_SIZE(made) < most && !runs.damaged && next_row(&runs, &heads, &place)) {
+            if (is_deleted(&runs.run[place.run], place.row))
+                continue;
+            PyObject *pair = pair_of(&runs, place);
+            if (!pair || PyList_Append(made, pair))
+                Py_CLEAR(made);
+            Py_XDECREF(pair);
+        }
+        made = told(&runs, made);
+    }
+    PyBuffer_Release(&lower);
+    PyBuffer_Release(&upper);
+    return made;
+}
+
+/* count(runs) -> how many keys have a row */
+static PyObject *count(PyObject *module, PyObject *given) {
+    Runs runs;
+    Heads heads;
+    Place place;
+    Py_ssize_t there = 0;
+    if (!take(given, &runs))
+        return NULL;
+    all_rows(&runs, &heads);
+    Py_BEGIN_ALLOW_THREADS;
+    while (!runs.damaged && next_row(&runs, &heads, &place))
+        there += !is_deleted(&runs.run[place.run], place.row);
+    Py_END_ALLOW_THREADS;
+    return told(&runs, PyLong_FromSsize_t(there));
+}
+
+/* ---- merging */
+
+typedef struct {
+    Place *places;
+    size_t rows, deleted, key_bytes, value_bytes;
+} Merged;
+
+static void choose(Runs *runs, int keep_deleted, Merged *merged) {
+    Heads heads;
+    Place place;
+    all_rows(runs, &heads);
+    while (!runs->damaged && next_row(runs, &heads, &place)) {
+        const Run *run = &runs->run[place.run];
+        int gone = is_deleted(run, place.row);
+        if (gone && !keep_deleted)
+            continue;
+        merged->places[merged->rows++] = place;
+        merged->deleted += (size_t)gone;
+        merged->key_bytes += key_of(runs, run, place.row).size;
+        merged->value_bytes += value_of(runs, run, place.row).size;
+    }
+}
+
+static void write_merged(Runs *runs, const Merged *merged, Head head, uint8_t *to) {
+    memcpy(to, &head, sizeof head);
+    uint8_t *key_ends = to + sizeof head, *value_ends = key_ends + merged->rows * 4;
+    uint8_t *deleted = value_ends + merged->rows * 4, *keys = deleted + bitmap_of(merged->rows, merged->deleted);
+    uint8_t *values = keys + merged->key_bytes;
+    uint32_t key_end = 0, value_end = 0;
+    memset(deleted, 0, (size_t)(keys - deleted));
+    for (size_t row = 0; row < merged->rows; row++) {
+        const Run *run = &runs->run[merged->places[row].run];
+        Bytes key = key_of(runs, run, merged->places[row].row), value = value_of(runs, run, merged->places[row].row);
+        memcpy(keys + key_end, key.at, key.size);
+        memcpy(values + value_end, value.at, value.size);
+        key_end += (uint32_t)key.size;
+        value_end += (uint32_t)value.size;
+        memcpy(key_ends + row * 4, &key_end, 4);
+        memcpy(value_ends + row * 4, &value_end, 4);
+        if (is_deleted(run, merged->places[row].row))
+            deleted[row >> 3] |= (uint8_t)(1 << (row & 7));
+    }
+}
+
+static PyObject *merged_run(Runs *runs, int keep_deleted) {
+    PyObject *made = NULL;
+    Merged merged = {0};
+    size_t most = 0;
+    for (size_t i = 0; i < runs->count; i++)
+        most += runs->run[i].rows;
+    merged.places = malloc(most * sizeof *merged.places + 1);
+    if (!merged.places)
+        return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS;
+    choose(runs, keep_deleted, &merged);
+    Py_END_ALLOW_THREADS;
+    if (merged.rows > UINT32_MAX || merged.key_bytes > UINT32_MAX || merged.value_bytes > UINT32_MAX)
+        PyErr_SetString(PyExc_OverflowError, "the rows are too many for one run");
+    else if (runs->damaged)
+        made = Py_NewRef(Py_None); /* told so by whoever asked */
+    else {
+        Head head = {(uint32_t)merged.rows, (uint32_t)merged.deleted, (uint32_t)merged.key_bytes, (uint32_t)merged.value_bytes};
+        made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
+        if (made) {
+            uint8_t *to = (uint8_t *)PyBytes_AS_STRING(made);
+            Py_BEGIN_ALLOW_THREADS;
+            write_merged(runs, &merged, head, to);
+            Py_END_ALLOW_THREADS;
+        }
+    }
+    free(merged.places);
+    return made;
+}
+
+/* merge(runs, keep deleted rows) -> run */
+static PyObject *merge(PyObject *module, PyObject *args) {
+    PyObject *given;
+    int keep_deleted;
+    Runs runs;
+    if (!PyArg_ParseTuple(args, "Op", &given, &keep_deleted) || !take(given, &runs))
+        return NULL;
+    return told(&runs, merged_run(&runs, keep_deleted));
+}
+
+static PyMethodDef METHODS[] = {
+    {"find", find, METH_VARARGS, NULL}, {"find_many", find_many, METH_VARARGS, NULL}, {"rows", rows, METH_VARARGS, NULL},
+    {"count", count, METH_O, NULL},     {"merge", merge, METH_VARARGS, NULL},         {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.state._runs", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__runs(void) { return PyModule_Create(&MODULE); }
