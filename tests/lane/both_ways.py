@@ -23,7 +23,7 @@ from penstock.lane.task import Task
 from penstock.lane.timing import Heard, Timing
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
-from penstock.state import as_of
+from penstock.state import as_of, lmdb_write
 
 SHARDS = 2
 
@@ -194,6 +194,7 @@ def both_ways(
             patch.setattr(mixed, "FEW_MIXED", few_mixed)
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)
+            patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
             runs = Runs(shape, folders(), policy, **how)
             seen.append([runs.epoch(epoch) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen

@@ -104,7 +104,7 @@ class Folding(NamedTuple):
     def _new(self, fold: Fold, columns: Columns, groups: Groups, items: list[Any], old: Iterable[Any]) -> list[Any]:
         """Fold the values of each group. All are written after all were made, so two of them must not be one object."""
         one, many = fold
-        keys = list(map(self.key.deserialize, groups.keys))
+        keys = Column(data=groups.names, serde=self.key).items
         first = items if len(items) == len(keys) else [items[place] for place in groups.starts.tolist()]
         new = list(map(one, keys, first, old))
         replaced = []

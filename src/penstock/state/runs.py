@@ -26,9 +26,9 @@ from penstock.state.native import loops
 #: keys and values of rows
 Part: TypeAlias = tuple[pa.Array, pa.Array]
 
-#: a run is merged into the one below if that has at most so many times its rows: each row is written a few times in its life, and there are a
-#: few runs to look through
-RATIO = 2
+#: a run is merged into the one below if that has at most so many times its rows. So each has more rows than all above it: there are few to
+#: look through, and a row is written few times in its life
+RATIO = 1
 #: bytes from which on a run is not merged any more; its numbers hold four times as many
 MOST_BYTES = 1 << 30
 

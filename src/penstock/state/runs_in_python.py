@@ -2,49 +2,80 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from heapq import merge as merge_sorted
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
+from struct import Struct
+from typing import Any, TypeAlias
 
 import numpy as np
 
-#: rows in key order; a value of None is deleted
-Rows = list[tuple[bytes, bytes | None]]
+#: key, value; None is deleted
+Row: TypeAlias = tuple[bytes, bytes | None]
+
+_HEAD = Struct("=IIII")
+_END = Struct("=I")
 
 
-def unpack(run: Any) -> Rows:
-    """Return the rows of a run."""
-    count, deleted, key_bytes, _ = np.frombuffer(run, dtype=np.uint32, count=4).tolist()
-    ends = np.frombuffer(run, dtype=np.uint32, count=2 * count, offset=16).tolist()
-    at = 16 + 8 * count
-    gone = [False] * count
-    if deleted:
-        marks = np.frombuffer(run, dtype=np.uint8, count=(count + 7) // 8, offset=at)
-        gone = np.unpackbits(marks, count=count, bitorder="little").astype(bool).tolist()
-        at += len(marks)
-    keys, values = _cut(run, at, ends[:count]), _cut(run, at + key_bytes, ends[count:])
-    return [(key, None if is_gone else value) for key, value, is_gone in zip(keys, values, gone, strict=True)]
+class Run:
+    """The rows of one run. ``data`` is not copied; a row is made when it is asked for."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = memoryview(data)
+        self.rows, deleted, key_bytes, _ = _HEAD.unpack_from(self._data)
+        self._ends = _HEAD.size, _HEAD.size + 4 * self.rows
+        self._marks = _HEAD.size + 8 * self.rows if deleted else None
+        keys = _HEAD.size + 8 * self.rows + ((self.rows + 7) // 8 if deleted else 0)
+        self._begin = keys, keys + key_bytes
+
+    def key(self, row: int) -> bytes:
+        """Return the key of a row."""
+        return self._part(0, row)
+
+    def value(self, row: int) -> bytes | None:
+        """Return the value of a row, None if it is deleted."""
+        if self._marks is not None and self._data[self._marks + row // 8] >> row % 8 & 1:
+            return None
+        return self._part(1, row)
+
+    def _part(self, which: int, row: int) -> bytes:
+        ends, begin = self._ends[which], self._begin[which]
+        since = _END.unpack_from(self._data, ends + 4 * (row - 1))[0] if row else 0
+        return bytes(self._data[begin + since : begin + _END.unpack_from(self._data, ends + 4 * row)[0]])
+
+    def first(self, key: bytes) -> int:
+        """Return the first row whose key is not less."""
+        low, high = 0, self.rows
+        while low < high:
+            middle = (low + high) // 2
+            if self.key(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def between(self, lower: bytes | None, upper: bytes | None, backwards: bool = False) -> Iterator[Row]:
+        """Iterate lower <= key < upper."""
+        some = range(0 if lower is None else self.first(lower), self.rows if upper is None else self.first(upper))
+        return ((self.key(row), self.value(row)) for row in (reversed(some) if backwards else some))
 
 
-def _cut(run: Any, at: int, ends: list[int]) -> list[bytes]:
-    begins = [0, *ends[:-1]] if ends else []
-    return [bytes(run[at + begin : at + end]) for begin, end in zip(begins, ends, strict=True)]
-
-
-def _together(runs: Sequence[Any]) -> Rows:
-    found: dict[bytes, bytes | None] = {}
-    for run in reversed(runs):
-        found.update(unpack(run))
-    return sorted(found.items())
+def _newest(
+    runs: Sequence[Any], lower: bytes | None = None, upper: bytes | None = None, backwards: bool = False
+) -> Iterator[Row]:
+    """Iterate the newest row of each key."""
+    each = (Run(run).between(lower, upper, backwards) for run in runs)
+    together = merge_sorted(*each, key=itemgetter(0), reverse=backwards)  # stable: of equal keys the newest comes first
+    return (next(same) for _, same in groupby(together, key=itemgetter(0)))
 
 
 def find(runs: Sequence[Any], key: bytes) -> bytes | None:
     """Return the newest value of a key."""
-    for run in runs:
-        rows = unpack(run)
-        at = bisect_left(rows, key, key=lambda row: row[0])
-        if at < len(rows) and rows[at][0] == key:
-            return rows[at][1]
+    for run in map(Run, runs):
+        row = run.first(key)
+        if row < run.rows and run.key(row) == key:
+            return run.value(row)
     return None
 
 
@@ -52,29 +83,32 @@ def find_many(runs: Sequence[Any], rows: int, offsets: Any, data: Any, first: in
     """Return the newest values of a column of keys, as the buffers of a column."""
     edges = np.frombuffer(offsets, dtype=np.int32)[first : first + rows + 1].tolist()
     held = b"" if data is None else bytes(data)
-    known = dict(_together(runs))
-    found = [known.get(held[begin:end]) for begin, end in zip(edges[:-1], edges[1:], strict=True)]
+    found = [find(runs, held[begin:end]) for begin, end in pairwise(edges)]
     there = np.array([value is not None for value in found], dtype=bool)
     sizes = [0, *(0 if value is None else len(value) for value in found)]
-    return (
-        np.packbits(there, bitorder="little").tobytes(),
-        np.cumsum(sizes, dtype=np.int32).tobytes(),
-        b"".join(value for value in found if value is not None),
-    )
+    values = b"".join(value for value in found if value is not None)
+    return np.packbits(there, bitorder="little").tobytes(), np.cumsum(sizes, dtype=np.int32).tobytes(), values
 
 
 def rows(
     runs: Sequence[Any], lower: bytes | None, upper: bytes | None, backwards: bool, most: int
 ) -> list[tuple[bytes, bytes]]:
     """Return the first or last rows with lower <= key < upper."""
-    found = [
-        (key, value)
-        for key, value in _together(runs)
-        if value is not None and (lower is None or key >= lower) and (upper is None or key < upper)
-    ]
-    return (found[::-1] if backwards else found)[:most]
+    found = ((key, value) for key, value in _newest(runs, lower, upper, backwards) if value is not None)
+    return list(islice(found, most))
 
 
 def count(runs: Sequence[Any]) -> int:
     """Return how many keys have a row."""
-    return len(rows(runs, None, None, False, 1 << 62))
+    return sum(value is not None for _, value in _newest(runs))
+
+
+def merge(runs: Sequence[Any], keep_deleted: bool) -> bytes:
+    """Return several runs as one."""
+    found = [(key, value) for key, value in _newest(runs) if keep_deleted or value is not None]
+    keys, values = [key for key, _ in found], [value or b"" for _, value in found]
+    gone = np.array([value is None for _, value in found], dtype=bool)
+    marks = np.packbits(gone, bitorder="little").tobytes() if gone.any() else b""
+    ends = [np.cumsum([len(part) for part in parts], dtype=np.uint32).tobytes() for parts in (keys, values)]
+    head = _HEAD.pack(len(found), int(gone.sum()), sum(map(len, keys)), sum(map(len, values)))
+    return b"".join([head, *ends, marks, *keys, *values])
