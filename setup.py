@@ -2,7 +2,7 @@
 
 from setuptools import Extension, setup
 
-LOOPS = ["log/_native", "serde/_grouping", "state/_runs"]
+LOOPS = ["log/_native", "serde/_grouping", "state/_apart", "state/_runs"]
 
 setup(
     ext_modules=[

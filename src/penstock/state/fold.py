@@ -20,6 +20,7 @@ from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
+from penstock.state.native import objects
 from penstock.state.sheet import Before, Folded, Sheet, int64_sums
 from penstock.state.write_back import WriteBack
 
@@ -28,6 +29,7 @@ from penstock.state.write_back import WriteBack
 FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable[[Any], Any]], Any]
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
+_CONSTANT = _FIXED | {NoneType}
 
 
 class Fold(NamedTuple):
@@ -84,12 +86,16 @@ class Folding(NamedTuple):
         """Return what there is of each group, decoded, or what it begins with."""
         if not rows.null_count:
             return Column(data=rows, serde=self.value).items
-        begin, there = self.initializer, rows.is_valid().to_pylist()
-        known = iter(Column(data=rows.drop_null(), serde=self.value).items).__next__
+        begin, there = self.initializer, rows.is_valid().to_numpy(zero_copy_only=False)
+        known = Column(data=rows.drop_null(), serde=self.value).items
         if are_apart([begin(), begin()]):
-            return [known() if is_there else begin() for is_there in there]
+            old = np.empty(len(rows), dtype=object)
+            old[there] = np.fromiter(known, dtype=object, count=len(known))
+            old[~there] = np.fromiter((begin() for _ in range(rows.null_count)), dtype=object, count=rows.null_count)
+            return old.tolist()
         # what all groups begin with is asked for when the turn of each comes: a function may change it
-        return (known() if is_there else begin() for is_there in there)
+        found = iter(known).__next__
+        return (found() if is_there else begin() for is_there in there.tolist())
 
     def _counted(self, columns: Columns, groups: Groups, places: Any, rows: pa.Array) -> pa.Array:
         """Count the records of each group."""
@@ -136,11 +142,10 @@ def are_apart(items: list[Any]) -> bool:
     >>> are_apart([[1], [1]]), are_apart([same, same]), are_apart([7, 7])
     (True, False, True)
     """
-    if set(map(type, items)) - {NoneType} <= _FIXED:
-        return True
-    places = np.fromiter(map(id, items), dtype=np.uint64, count=len(items))
-    places.sort()
-    return not (places[1:] == places[:-1]).any()
+    if objects is not None:
+        return bool(objects.are_apart(items, _CONSTANT))
+    places = [id(item) for item in items if item.__class__ not in _CONSTANT]
+    return len(set(places)) == len(places)
 
 
 def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> OnColumns:

@@ -10,10 +10,13 @@ from typing import Any
 from penstock.state import runs_in_python
 
 try:
-    from penstock.state import _runs
+    from penstock.state import _apart, _runs
 
     is_built = os.environ.get("PENSTOCK_NATIVE") != "0"
 except ImportError:
     is_built = False
 
+#: of runs
 loops: Any = _runs if is_built else runs_in_python
+#: of objects; None: not built
+objects: Any = _apart if is_built else None
