@@ -11,12 +11,12 @@ from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
 from penstock.serde.columns import Column, Columns, Irregular, spots_of
 from penstock.state import pending
-from penstock.state.bulk import SortedRows
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.overlay import OverlayState
 from penstock.state.restore import Standalone
 from penstock.state.rows import RowStore
+from penstock.state.runs import RunRows, pack
 from penstock.state.sheet import LogColumns, int64_sums
 from penstock.state.spec import Stores
 
@@ -118,7 +118,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
     (columns,) = forwarded
     assert (columns.keys.items, columns.values.items, columns.timestamps.tolist()) == (["a", "b"], [1, 2], [2, 3])
     sealed = store.seal()
-    assert isinstance(sealed.writes, SortedRows)
+    assert isinstance(sealed.writes, RunRows)
     assert isinstance(sealed.changelog, LogColumns)
     pending.apply(state, pending.pack({"s": sealed}))
     assert [opened(state).read(key) for key in "abc"] == [(1, 2), (2, 3), None]
@@ -128,7 +128,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
 def test_a_pending_file_gives_back_rows_in_columns(given_rows, skipped):
     keys = sorted(given_rows)
     column = pa.array(keys, pa.binary())[skipped:], pa.array([given_rows[key] for key in keys], pa.binary())[skipped:]
-    data = pending.pack({"s": pending.Sealed(SortedRows(*column))})
+    data = pending.pack({"s": pending.Sealed(RunRows(pack(*column)))})
     wanted = [(key, given_rows[key]) for key in keys[skipped:]]
     found = pending.unpack(data)
     assert list(found["s"].writes if wanted else ()) == wanted

@@ -28,7 +28,7 @@ static int compare(Bytes one, Bytes other) {
 
 typedef struct {
     Py_buffer buffer;
-    const uint8_t *key_ends, *value_ends, *deleted, *keys, *values;
+    const uint8_t *key_edges, *value_edges, *deleted, *keys, *values;
     size_t rows, key_bytes, value_bytes;
 } Run;
 
@@ -45,7 +45,7 @@ typedef struct {
 static size_t bitmap_of(size_t rows, size_t deleted) { return deleted ? (rows + 7) / 8 : 0; }
 
 static size_t size_of(Head head) {
-    return sizeof head + (size_t)head.rows * 8 + bitmap_of(head.rows, head.deleted) + head.key_bytes + head.value_bytes;
+    return sizeof head + ((size_t)head.rows + 1) * 8 + bitmap_of(head.rows, head.deleted) + head.key_bytes + head.value_bytes;
 }
 
 static uint32_t number_at(const uint8_t *numbers, size_t place) {
@@ -54,9 +54,11 @@ static uint32_t number_at(const uint8_t *numbers, size_t place) {
     return number;
 }
 
-/* Rows begin where the one before ends. */
-static Bytes part_of(Runs *runs, const uint8_t *ends, const uint8_t *bytes, size_t all, size_t row) {
-    size_t begin = row ? number_at(ends, row - 1) : 0, end = number_at(ends, row);
+static void put_number(uint8_t *numbers, size_t place, uint32_t number) { memcpy(numbers + place * sizeof number, &number, sizeof number); }
+
+/* A row ends where the next one begins. */
+static Bytes part_of(Runs *runs, const uint8_t *edges, const uint8_t *bytes, size_t all, size_t row) {
+    size_t begin = number_at(edges, row), end = number_at(edges, row + 1);
     if (begin > end || end > all) {
         runs->damaged = 1;
         begin = end = 0;
@@ -64,10 +66,10 @@ static Bytes part_of(Runs *runs, const uint8_t *ends, const uint8_t *bytes, size
     return (Bytes){bytes + begin, end - begin};
 }
 
-static Bytes key_of(Runs *runs, const Run *run, size_t row) { return part_of(runs, run->key_ends, run->keys, run->key_bytes, row); }
+static Bytes key_of(Runs *runs, const Run *run, size_t row) { return part_of(runs, run->key_edges, run->keys, run->key_bytes, row); }
 
 static Bytes value_of(Runs *runs, const Run *run, size_t row) {
-    return part_of(runs, run->value_ends, run->values, run->value_bytes, row);
+    return part_of(runs, run->value_edges, run->values, run->value_bytes, row);
 }
 
 static int is_deleted(const Run *run, size_t row) { return run->deleted && (run->deleted[row >> 3] >> (row & 7)) & 1; }
@@ -88,9 +90,9 @@ static int take_run(PyObject *given, Run *run) {
     run->rows = head.rows;
     run->key_bytes = head.key_bytes;
     run->value_bytes = head.value_bytes;
-    run->key_ends = at + sizeof head;
-    run->value_ends = run->key_ends + run->rows * 4;
-    const uint8_t *behind = run->value_ends + run->rows * 4;
+    run->key_edges = at + sizeof head;
+    run->value_edges = run->key_edges + (run->rows + 1) * 4;
+    const uint8_t *behind = run->value_edges + (run->rows + 1) * 4;
     run->deleted = head.deleted ? behind : NULL;
     run->keys = behind + bitmap_of(head.rows, head.deleted);
     run->values = run->keys + run->key_bytes;
@@ -191,8 +193,9 @@ static PyObject *find(PyObject *module, PyObject *args) {
     return made;
 }
 
+/* Bytes of many rows, mostly keys. */
 typedef struct {
-    const uint8_t *ends; /* int32, where the first key begins, then where each ends */
+    const uint8_t *ends; /* int32, where the first one begins, then where each ends */
     const uint8_t *data;
     size_t rows, size;
 } Keys;
@@ -401,6 +404,26 @@ static PyObject *rows(PyObject *module, PyObject *args) {
     return made;
 }
 
+/* unpack(run) -> [(key, value, or None if it is deleted)] */
+static PyObject *unpack(PyObject *module, PyObject *given) {
+    Runs runs = {.count = 0};
+    if (!take_run(given, &runs.run[0]))
+        return NULL;
+    runs.count = 1;
+    const Run *run = &runs.run[0];
+    PyObject *made = PyList_New((Py_ssize_t)run->rows);
+    for (size_t row = 0; made && row < run->rows; row++) {
+        Bytes key = key_of(&runs, run, row);
+        PyObject *pair = is_deleted(run, row) ? Py_BuildValue("(y#O)", (const char *)key.at, (Py_ssize_t)key.size, Py_None)
+                                              : pair_of(&runs, (Place){0, (uint32_t)row});
+        if (pair)
+            PyList_SET_ITEM(made, (Py_ssize_t)row, pair);
+        else
+            Py_CLEAR(made);
+    }
+    return told(&runs, made);
+}
+
 /* count(runs) -> how many keys have a row */
 static PyObject *count(PyObject *module, PyObject *given) {
     Runs runs;
@@ -415,6 +438,151 @@ static PyObject *count(PyObject *module, PyObject *given) {
         there += !is_deleted(&runs.run[place.run], place.row);
     Py_END_ALLOW_THREADS;
     return told(&runs, PyLong_FromSsize_t(there));
+}
+
+/* ---- writing */
+
+/* Where the parts of a run are written, and how far they are. */
+typedef struct {
+    uint8_t *key_edges, *value_edges, *deleted, *keys, *values;
+    uint32_t key_end, value_end;
+} Writing;
+
+static Writing begin_run(Head head, uint8_t *to) {
+    Writing run = {0};
+    memcpy(to, &head, sizeof head);
+    run.key_edges = to + sizeof head;
+    run.value_edges = run.key_edges + ((size_t)head.rows + 1) * 4;
+    run.deleted = run.value_edges + ((size_t)head.rows + 1) * 4;
+    run.keys = run.deleted + bitmap_of(head.rows, head.deleted);
+    run.values = run.keys + head.key_bytes;
+    memset(run.deleted, 0, (size_t)(run.keys - run.deleted));
+    put_number(run.key_edges, 0, 0);
+    put_number(run.value_edges, 0, 0);
+    return run;
+}
+
+static void write_row(Writing *run, size_t row, Bytes key, Bytes stamp, Bytes value, int is_deleted) {
+    memcpy(run->keys + run->key_end, key.at, key.size);
+    memcpy(run->values + run->value_end, stamp.at, stamp.size);
+    memcpy(run->values + run->value_end + stamp.size, value.at, value.size);
+    put_number(run->key_edges, row + 1, run->key_end += (uint32_t)key.size);
+    put_number(run->value_edges, row + 1, run->value_end += (uint32_t)(stamp.size + value.size));
+    if (is_deleted)
+        run->deleted[row >> 3] |= (uint8_t)(1 << (row & 7));
+}
+
+static int too_large(size_t rows, size_t key_bytes, size_t value_bytes) {
+    int is = rows >= INT32_MAX || key_bytes > INT32_MAX || value_bytes > INT32_MAX;
+    if (is)
+        PyErr_SetString(PyExc_OverflowError, "the rows are too many for one run");
+    return is;
+}
+
+/* A column of bytes, as Arrow has it: (valid or None, offsets, data or None, first row). */
+typedef struct {
+    Py_buffer valid, offsets, data;
+    Keys bytes;
+    size_t first;
+} Column;
+
+static void release_column(Column *column) {
+    Py_buffer *held[3] = {&column->valid, &column->offsets, &column->data};
+    for (int i = 0; i < 3; i++)
+        if (held[i]->obj)
+            PyBuffer_Release(held[i]);
+}
+
+static int is_null(const Column *column, size_t row) {
+    size_t at = column->first + row;
+    return column->valid.buf && !(((const uint8_t *)column->valid.buf)[at >> 3] >> (at & 7) & 1);
+}
+
+static int column_of(PyObject *given, Py_ssize_t rows, Column *column) {
+    PyObject *valid, *offsets, *data;
+    Py_ssize_t first;
+    memset(column, 0, sizeof *column);
+    if (!PyArg_ParseTuple(given, "OOOn", &valid, &offsets, &data, &first))
+        return 0;
+    if ((valid != Py_None && PyObject_GetBuffer(valid, &column->valid, PyBUF_SIMPLE)) ||
+        PyObject_GetBuffer(offsets, &column->offsets, PyBUF_SIMPLE) ||
+        (data != Py_None && PyObject_GetBuffer(data, &column->data, PyBUF_SIMPLE)))
+        return 0;
+    int sound = rows >= 0 && first >= 0 && first < column->offsets.len / 4 - rows &&
+                (!column->valid.buf || column->valid.len >= (first + rows + 7) / 8);
+    if (sound) {
+        column->first = (size_t)first;
+        column->bytes = (Keys){(const uint8_t *)column->offsets.buf + first * 4,
+                               column->data.buf ? column->data.buf : (const uint8_t *)"", (size_t)rows,
+                               column->data.buf ? (size_t)column->data.len : 0};
+        sound = keys_are_sound(&column->bytes);
+    }
+    if (!sound)
+        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
+    return sound;
+}
+
+static size_t bytes_in(const Column *column) {
+    return number_at(column->bytes.ends, column->bytes.rows) - number_at(column->bytes.ends, 0);
+}
+
+static Head head_for(const Column *names, const Column *values, int stamped) {
+    Head head = {(uint32_t)names->bytes.rows, 0, (uint32_t)bytes_in(names), 0};
+    for (size_t row = 0; row < names->bytes.rows; row++)
+        if (is_null(values, row))
+            head.deleted++;
+        else
+            head.value_bytes += (uint32_t)asked_key(&values->bytes, row).size + (stamped ? 8 : 0);
+    return head;
+}
+
+static void write_columns(const Column *names, const Column *values, const uint8_t *times, Head head, uint8_t *to) {
+    Writing run = begin_run(head, to);
+    const Bytes nothing = {(const uint8_t *)"", 0};
+    for (size_t row = 0; row < head.rows; row++) {
+        uint8_t stamp[8];
+        uint64_t time = 0;
+        if (times)
+            memcpy(&time, times + row * 8, 8);
+        for (int i = 0; i < 8; i++)
+            stamp[i] = (uint8_t)(time >> (56 - 8 * i));
+        int gone = is_null(values, row);
+        write_row(&run, row, asked_key(&names->bytes, row), gone || !times ? nothing : (Bytes){stamp, 8},
+                  gone ? nothing : asked_key(&values->bytes, row), gone);
+    }
+}
+
+/* pack(rows, names, values, times or None) -> run. Values, but nulls, which are deleted, get 8 bytes of their time in front, big-endian. */
+static PyObject *pack(PyObject *module, PyObject *args) {
+    PyObject *name_column, *value_column, *given_times, *made = NULL;
+    Py_ssize_t rows;
+    Column names = {0}, values = {0};
+    Py_buffer times = {0};
+    if (!PyArg_ParseTuple(args, "nOOO", &rows, &name_column, &value_column, &given_times))
+        return NULL;
+    if (!column_of(name_column, rows, &names) || !column_of(value_column, rows, &values) ||
+        (given_times != Py_None && PyObject_GetBuffer(given_times, &times, PyBUF_SIMPLE)))
+        goto done;
+    if (times.buf && times.len / 8 < rows) {
+        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
+        goto done;
+    }
+    if (too_large((size_t)rows, bytes_in(&names), bytes_in(&values) + (times.buf ? (size_t)rows * 8 : 0)))
+        goto done;
+    Head head = head_for(&names, &values, times.buf != NULL);
+    made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
+    if (made) {
+        uint8_t *to = (uint8_t *)PyBytes_AS_STRING(made);
+        Py_BEGIN_ALLOW_THREADS;
+        write_columns(&names, &values, times.buf, head, to);
+        Py_END_ALLOW_THREADS;
+    }
+done:
+    release_column(&names);
+    release_column(&values);
+    if (times.obj)
+        PyBuffer_Release(&times);
+    return made;
 }
 
 /* ---- merging */
@@ -441,23 +609,11 @@ static void choose(Runs *runs, int keep_deleted, Merged *merged) {
 }
 
 static void write_merged(Runs *runs, const Merged *merged, Head head, uint8_t *to) {
-    memcpy(to, &head, sizeof head);
-    uint8_t *key_ends = to + sizeof head, *value_ends = key_ends + merged->rows * 4;
-    uint8_t *deleted = value_ends + merged->rows * 4, *keys = deleted + bitmap_of(merged->rows, merged->deleted);
-    uint8_t *values = keys + merged->key_bytes;
-    uint32_t key_end = 0, value_end = 0;
-    memset(deleted, 0, (size_t)(keys - deleted));
+    Writing made = begin_run(head, to);
     for (size_t row = 0; row < merged->rows; row++) {
         const Run *run = &runs->run[merged->places[row].run];
-        Bytes key = key_of(runs, run, merged->places[row].row), value = value_of(runs, run, merged->places[row].row);
-        memcpy(keys + key_end, key.at, key.size);
-        memcpy(values + value_end, value.at, value.size);
-        key_end += (uint32_t)key.size;
-        value_end += (uint32_t)value.size;
-        memcpy(key_ends + row * 4, &key_end, 4);
-        memcpy(value_ends + row * 4, &value_end, 4);
-        if (is_deleted(run, merged->places[row].row))
-            deleted[row >> 3] |= (uint8_t)(1 << (row & 7));
+        size_t from = merged->places[row].row;
+        write_row(&made, row, key_of(runs, run, from), (Bytes){(const uint8_t *)"", 0}, value_of(runs, run, from), is_deleted(run, from));
     }
 }
 
@@ -473,11 +629,9 @@ static PyObject *merged_run(Runs *runs, int keep_deleted) {
     Py_BEGIN_ALLOW_THREADS;
     choose(runs, keep_deleted, &merged);
     Py_END_ALLOW_THREADS;
-    if (merged.rows > UINT32_MAX || merged.key_bytes > UINT32_MAX || merged.value_bytes > UINT32_MAX)
-        PyErr_SetString(PyExc_OverflowError, "the rows are too many for one run");
-    else if (runs->damaged)
+    if (runs->damaged)
         made = Py_NewRef(Py_None); /* told so by whoever asked */
-    else {
+    else if (!too_large(merged.rows, merged.key_bytes, merged.value_bytes)) {
         Head head = {(uint32_t)merged.rows, (uint32_t)merged.deleted, (uint32_t)merged.key_bytes, (uint32_t)merged.value_bytes};
         made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
         if (made) {
@@ -502,8 +656,8 @@ static PyObject *merge(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef METHODS[] = {
-    {"find", find, METH_VARARGS, NULL}, {"find_many", find_many, METH_VARARGS, NULL}, {"rows", rows, METH_VARARGS, NULL},
-    {"count", count, METH_O, NULL},     {"merge", merge, METH_VARARGS, NULL},         {NULL, NULL, 0, NULL},
+    {"pack", pack, METH_VARARGS, NULL}, {"find", find, METH_VARARGS, NULL},   {"find_many", find_many, METH_VARARGS, NULL},
+    {"unpack", unpack, METH_O, NULL},   {"rows", rows, METH_VARARGS, NULL}, {"count", count, METH_O, NULL}, {"merge", merge, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.state._runs", NULL, -1, METHODS, NULL, NULL, NULL, NULL};

@@ -23,6 +23,7 @@ import pyarrow as pa
 from penstock.record import Headers, Origin
 
 if TYPE_CHECKING:
+    from penstock.state.runs import RunRows
     from penstock.state.spec import StoreSpec
 
 #: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value
@@ -89,7 +90,7 @@ class BytesStore(Protocol):
         """Put every row (value None: delete), atomically."""
         ...
 
-    def load(self, rows: SortedRows) -> None:
+    def load(self, rows: SortedRows | RunRows) -> None:
         """Put every row, atomically. Keys ascend, each comes once, and none is longer than 509 bytes: for less."""
         ...
 
@@ -149,7 +150,7 @@ class Sealed:
     ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
     index, a segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key,
     value, timestamp, headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may
-    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``bulk.SortedWrites``, ``sheet.LogColumns``).
+    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``runs.RunRows``, ``sheet.LogColumns``).
     """
 
     writes: Collection[tuple[bytes, bytes | None]] = field(default_factory=list)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -68,27 +68,6 @@ class SortedRows(Collection[tuple[bytes, bytes]]):
         zero, nothing = (pa.scalar(data, names.type) for data in (b"\0", b""))
         changed = pc.binary_join_element_wise(zero, names.slice(0, count), nothing)
         return SortedRows(pa.concat_arrays([changed, names.slice(count)]), self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class SortedWrites(Collection[tuple[bytes, bytes | None]]):
-    """The writes of an epoch: rows in order, and then the keys of others, which are deleted.
-
-    >>> list(SortedWrites(SortedRows(pa.array([b"b"]), pa.array([b"1"])), [b"a"]))
-    [(b'b', b'1'), (b'a', None)]
-    """
-
-    rows: SortedRows
-    deleted: list[bytes]
-
-    def __len__(self) -> int:
-        return len(self.rows) + len(self.deleted)
-
-    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
-        return chain(self.rows, zip(self.deleted, repeat(None), strict=False))
-
-    def __contains__(self, row: object) -> bool:
-        return any(row == mine for mine in self)
 
 
 class Gathered:

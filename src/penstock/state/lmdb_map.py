@@ -16,7 +16,7 @@ from penstock.state.base import SortedRows, prefix_end
 from penstock.state.lmdb_format import LONG, PLAIN, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
 from penstock.state.native import loops
-from penstock.state.runs import find_column
+from penstock.state.runs import RunRows, find_column
 
 if TYPE_CHECKING:
     from penstock.state.lmdb_store import LmdbState
@@ -126,7 +126,7 @@ class LmdbMap:
         if newest:
             self._state.run(self.name, partial(put_all, newest))
 
-    def load(self, rows: SortedRows) -> None:
+    def load(self, rows: SortedRows | RunRows) -> None:
         """Put every row, atomically: keys ascend, and none is so long that it is stored in a bucket."""
         if len(rows):
             self._state.make_room(2 * rows.size)

@@ -13,6 +13,7 @@ from penstock.state import runs
 from penstock.state.base import SortedRows
 from penstock.state.lmdb_format import LONG, PLAIN, pack_bucket, run_key, stored_key, unpack_bucket, user_key
 from penstock.state.native import is_built, loops
+from penstock.state.runs import RunRows
 
 #: so many rows in order are a run; fewer cost less one by one, now and when they are read
 BULK = 1024
@@ -91,12 +92,15 @@ def put_all(rows: dict[bytes, bytes | None], place: Place) -> None:
         _put_sorted(stored[0], zip(stored, values, strict=True), transaction, database)
 
 
-def load(rows: SortedRows, place: Place) -> None:
-    """Put rows in order."""
+def load(rows: SortedRows | RunRows, place: Place) -> None:
+    """Put rows in order; those of a run may be deleted."""
     if is_built and len(rows) >= BULK:
-        run = runs.pack(rows.names, rows.values)
+        run = rows.run if isinstance(rows, RunRows) else runs.pack(rows.names, rows.values)
         _make_runs_of_single_rows(place)
         place.add_run(run)
+        return
+    if isinstance(rows, RunRows):
+        put_all(dict(rows), place)
         return
     stored = rows.stored()
     _put_sorted(next(iter(stored))[0], iter(stored), place.transaction, place.database)
@@ -104,7 +108,7 @@ def load(rows: SortedRows, place: Place) -> None:
 
 def _make_runs_of_single_rows(place: Place) -> None:
     """Make a run of the rows that LMDB has one by one: they are newer than the other runs, and older than the next."""
-    parts: list[runs.Part] = []
+    parts = []
     with place.transaction.cursor(place.database) as cursor:
         rows = cursor.iternext()
         while some := list(islice(rows, SLICE)):

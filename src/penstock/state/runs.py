@@ -3,10 +3,11 @@
 ::
 
     run       rows (4 bytes)  deleted (4)  bytes of keys (4)  bytes of values (4)
-              { end of key (4) } of each row   { end of value (4) } of each row   [ bit: is deleted ] of each row, if one is   keys   values
+              offsets of keys (4 each, one more than rows)   offsets of values (the same)   bits (a row is deleted; if one is)
+              keys   values
 
-Numbers are as the machine has them: a run never leaves it. Ends count from the first key, or value, on. Bits are eight to a byte, the
-lowest first. Keys ascend, each comes once.
+Numbers are as the machine has them: a run never leaves it. Offsets, from zero on, and bits are as Arrow has them. Keys ascend, each comes
+once, and none is longer than 509 bytes, so that LMDB could have it by itself.
 
 A map that is written in bulk is a few runs, newest first, below the rows that LMDB has of it one by one. A run is written in the time of a
 copy, where a row of LMDB costs half a microsecond to find and another half to write; and it is a value like any other, so that a
@@ -15,53 +16,65 @@ transaction, a read view and another process see all of it or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.state.native import loops
 
-#: keys and values of rows
-Part: TypeAlias = tuple[pa.Array, pa.Array]
-
 #: a run is merged into the one below if that has at most so many times its rows. So each has more rows than all above it: there are few to
 #: look through, and a row is written few times in its life
 RATIO = 1
-#: bytes from which on a run is not merged any more; its numbers hold four times as many
+#: bytes from which on a run is not merged any more; its numbers hold twice as many
 MOST_BYTES = 1 << 30
 
 
-def pack(names: pa.Array, values: pa.Array) -> bytes:
-    """Return rows, their keys ascending, as a run; a null value is deleted.
+def pack(names: pa.Array, values: pa.Array, times: Any = None) -> bytes:
+    """Return rows, their keys ascending, as a run; a null value is deleted. ``times``: others get 8 bytes of these in front.
 
     >>> run = pack(pa.array([b"a", b"b"]), pa.array([b"1", None]))
     >>> size_of(run), loops.find([run], b"a"), loops.find([run], b"b"), loops.find([run], b"c")
     (2, b'1', None, None)
+    >>> loops.find([pack(pa.array([b"a"]), pa.array([b"1"]), np.array([53]))], b"a")
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x0051'
     """
-    count, deleted = len(names), b""
-    key_ends, keys = _parts(names)
-    value_ends, held = _parts(values)
-    if values.null_count:
-        gone = values.is_null().to_numpy(zero_copy_only=False)
-        deleted = np.packbits(gone, bitorder="little").tobytes()
-    head = np.array([count, values.null_count, len(keys), len(held)], dtype=np.uint32)
-    return b"".join([head.tobytes(), key_ends, value_ends, deleted, keys, held])
+    made: bytes = loops.pack(len(names), _column(names), _column(values), times)
+    return made
 
 
-def _parts(column: pa.Array) -> tuple[bytes, memoryview]:
-    """Return where rows end, and their bytes; a null has none."""
-    wide = column.cast(pa.large_binary())
-    _, offsets, data = wide.buffers()
-    edges = (
-        np.frombuffer(offsets, dtype=np.int64)[wide.offset : wide.offset + len(wide) + 1] if len(wide) else np.zeros(1)
-    )
-    begin, end = int(edges[0]), int(edges[-1])
-    if end - begin > MOST_BYTES:
-        raise OverflowError("the rows are too many for one run")
-    held = memoryview(b"") if data is None else memoryview(data)[begin:end]
-    return (edges[1:] - begin).astype(np.uint32).tobytes(), held
+def _column(array: pa.Array) -> tuple[Any, ...]:
+    narrow = array if array.type == pa.binary() else array.cast(pa.binary())
+    valid, offsets, data = narrow.buffers()
+    return valid, offsets if len(narrow) else bytes(4), data, narrow.offset if len(narrow) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows(Collection[tuple[bytes, bytes | None]]):
+    """The rows of a run; None: deleted.
+
+    >>> rows = RunRows(pack(pa.array([b"a", b"b"]), pa.array([b"1", None])))
+    >>> list(rows), len(rows)
+    ([(b'a', b'1'), (b'b', None)], 2)
+    """
+
+    run: bytes
+
+    def __len__(self) -> int:
+        return size_of(self.run)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
+        return iter(loops.unpack(self.run))
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == mine for mine in self)
+
+    @property
+    def size(self) -> int:
+        """So many bytes they are."""
+        return len(self.run)
 
 
 def size_of(run: Any) -> int:

@@ -10,12 +10,15 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+
+from penstock.state.bulk import stamped_rows
 
 #: key, value; None is deleted
 Row: TypeAlias = tuple[bytes, bytes | None]
 
 _HEAD = Struct("=IIII")
-_END = Struct("=I")
+_EDGES = Struct("=II")
 
 
 class Run:
@@ -24,9 +27,10 @@ class Run:
     def __init__(self, data: Any) -> None:
         self._data = memoryview(data)
         self.rows, deleted, key_bytes, _ = _HEAD.unpack_from(self._data)
-        self._ends = _HEAD.size, _HEAD.size + 4 * self.rows
-        self._marks = _HEAD.size + 8 * self.rows if deleted else None
-        keys = _HEAD.size + 8 * self.rows + ((self.rows + 7) // 8 if deleted else 0)
+        self._offsets = _HEAD.size, _HEAD.size + 4 * (self.rows + 1)
+        marks = _HEAD.size + 8 * (self.rows + 1)
+        self._marks = marks if deleted else None
+        keys = marks + ((self.rows + 7) // 8 if deleted else 0)
         self._begin = keys, keys + key_bytes
 
     def key(self, row: int) -> bytes:
@@ -40,9 +44,9 @@ class Run:
         return self._part(1, row)
 
     def _part(self, which: int, row: int) -> bytes:
-        ends, begin = self._ends[which], self._begin[which]
-        since = _END.unpack_from(self._data, ends + 4 * (row - 1))[0] if row else 0
-        return bytes(self._data[begin + since : begin + _END.unpack_from(self._data, ends + 4 * row)[0]])
+        since, until = _EDGES.unpack_from(self._data, self._offsets[which] + 4 * row)
+        begin = self._begin[which]
+        return bytes(self._data[begin + since : begin + until])
 
     def first(self, key: bytes) -> int:
         """Return the first row whose key is not less."""
@@ -105,10 +109,41 @@ def count(runs: Sequence[Any]) -> int:
 
 def merge(runs: Sequence[Any], keep_deleted: bool) -> bytes:
     """Return several runs as one."""
-    found = [(key, value) for key, value in _newest(runs) if keep_deleted or value is not None]
-    keys, values = [key for key, _ in found], [value or b"" for _, value in found]
-    gone = np.array([value is None for _, value in found], dtype=bool)
+    return _packed([(key, value) for key, value in _newest(runs) if keep_deleted or value is not None])
+
+
+def unpack(run: Any) -> list[Row]:
+    """Return all rows of a run."""
+    return list(Run(run).between(None, None))
+
+
+def pack(rows: int, names: Any, values: Any, times: Any) -> bytes:
+    """Return rows as a run. By column: it is done for all that a fold has written."""
+    keys, held = (
+        pa.Array.from_buffers(pa.binary(), rows, [b and pa.py_buffer(b) for b in column[:3]], offset=column[3])
+        for column in (names, values)
+    )
+    if times is not None:
+        held = stamped_rows(times, held)
+    gone = held.is_null().to_numpy(zero_copy_only=False)
+    marks = np.packbits(gone, bitorder="little").tobytes() if held.null_count else b""
+    (key_edges, key_data), (value_edges, value_data) = _parts(keys), _parts(held)
+    head = _HEAD.pack(rows, held.null_count, len(key_data), len(value_data))
+    return b"".join([head, key_edges, value_edges, marks, key_data, value_data])
+
+
+def _parts(column: pa.Array) -> tuple[bytes, memoryview]:
+    """Return offsets, from zero on, and bytes; a null has none."""
+    _, offsets, data = column.buffers()
+    edges = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+    held = memoryview(b"") if data is None else memoryview(data)[edges[0] : edges[-1]]
+    return (edges - edges[0]).tobytes(), held
+
+
+def _packed(rows: list[Row]) -> bytes:
+    keys, values = [key for key, _ in rows], [value or b"" for _, value in rows]
+    gone = np.array([value is None for _, value in rows], dtype=bool)
     marks = np.packbits(gone, bitorder="little").tobytes() if gone.any() else b""
-    ends = [np.cumsum([len(part) for part in parts], dtype=np.uint32).tobytes() for parts in (keys, values)]
-    head = _HEAD.pack(len(found), int(gone.sum()), sum(map(len, keys)), sum(map(len, values)))
-    return b"".join([head, *ends, marks, *keys, *values])
+    edges = [np.cumsum([0, *map(len, parts)], dtype=np.uint32).tobytes() for parts in (keys, values)]
+    head = _HEAD.pack(len(rows), int(gone.sum()), sum(map(len, keys)), sum(map(len, values)))
+    return b"".join([head, *edges, marks, *keys, *values])

@@ -20,7 +20,8 @@ from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Irregular, Spots
 from penstock.state.base import Entry, Sealed
-from penstock.state.bulk import SortedRows, SortedWrites, are_short, stamped_rows
+from penstock.state.bulk import are_short
+from penstock.state.runs import RunRows, pack
 
 
 class Before(NamedTuple):
@@ -159,23 +160,12 @@ class Sheet:
         """Return the rows as the writes of an epoch; None if some of them have to be written one by one."""
         if not are_short(self._names):
             return None
-        self.sealed = Sealed(self._writes(stamped))
+        values, times, _ = self._folded
+        self.sealed = Sealed(RunRows(pack(self._names, values, times if stamped else None)))
         if logged:
             names, folded = self._in_order
             self.sealed.changelog = LogColumns(names, folded.values, folded.times)
         return self.sealed
-
-    def _writes(self, stamped: bool) -> Collection[tuple[bytes, bytes | None]]:
-        names, (values, times, _), deleted = self._names, self._folded, []
-        if values.null_count:
-            there = values.is_valid()
-            deleted = names.filter(pc.invert(there)).to_pylist()
-            names, values = names.filter(there), values.drop_null()
-            times = times[there.to_numpy(zero_copy_only=False)]
-        if not len(names):
-            return [(name, None) for name in deleted]
-        rows = SortedRows(names, stamped_rows(times, values) if stamped else values)
-        return SortedWrites(rows, deleted) if deleted else rows
 
 
 def read_rows(rows: pa.Array, *, stamped: bool) -> Before:
