@@ -117,17 +117,20 @@ def test_missing_and_old_libraries_are_found(monkeypatch):
 def test_loops_that_were_not_built_are_noted(monkeypatch):
     from penstock.log import native as of_log
     from penstock.serde import native as of_serde
+    from penstock.state import native as of_state
 
     monkeypatch.setattr(of_log, "loops", object())
     monkeypatch.setattr(of_serde, "loops", object())
+    monkeypatch.setattr(of_state, "is_built", True)
     assert doctor_machine.native().state == "ok"
     monkeypatch.setattr(of_serde, "loops", None)
     some = doctor_machine.native()
     assert (some.state, some.found) == ("note", "not there for grouping by key")
     monkeypatch.setattr(of_log, "loops", None)
+    monkeypatch.setattr(of_state, "is_built", False)
     none = doctor_machine.native()
     assert (none.state, none.found) == ("note", "left out (PENSTOCK_NATIVE=0), or not built")
-    assert none.advice.startswith("reading and writing and grouping by key cost twice as much")
+    assert none.advice.startswith("reading and writing and grouping by key and state of many keys cost twice as much")
 
 
 def test_jars_that_were_not_fetched_yet_are_noted_with_the_command_that_does(tmp_path, monkeypatch):

@@ -142,14 +142,19 @@ def native() -> Finding:
     """Tell whether the loops over rows and over keys are those in C."""
     from penstock.log import native as of_log
     from penstock.serde import native as of_serde
+    from penstock.state import native as of_state
 
-    rooms = {"reading and writing": of_log.loops, "grouping by key": of_serde.loops}
-    missing = [what for what, loops in rooms.items() if loops is None]
+    rooms = {
+        "reading and writing": of_log.loops is not None,
+        "grouping by key": of_serde.loops is not None,
+        "state of many keys": of_state.is_built,
+    }
+    missing = [what for what, is_built in rooms.items() if not is_built]
     if not missing:
         return Finding("loops in C", "built, and used")
     found = "left out (PENSTOCK_NATIVE=0), or not built"
     if len(missing) < len(rooms):
-        found = f"not there for {missing[0]}"
+        found = f"not there for {' and '.join(missing)}"
     advice = f"{' and '.join(missing)} cost twice as much or more without: install a C compiler and Python's headers, then Penstock anew"
     return Finding("loops in C", found, advice, may=True)
 
