@@ -25,9 +25,6 @@ import pyarrow as pa
 
 from penstock.state.native import loops
 
-#: a run is merged into the one below if that has at most so many times its rows. So each has more rows than all above it: there are few to
-#: look through, and a row is written few times in its life
-RATIO = 1
 #: bytes from which on a run is not merged any more; its numbers hold twice as many
 MOST_BYTES = 1 << 30
 
@@ -100,15 +97,17 @@ def find_column(runs: Sequence[Any], names: pa.Array) -> pa.Array:
 
 
 def how_many_to_merge(rows: int, older: Iterable[tuple[int, int]]) -> int:
-    """Return how many of the older runs, (rows, bytes) of each, newest first, a new one of so many rows takes in.
+    """Return how many of the older runs, (rows, bytes) of each, newest first, a new one of so many rows takes in: those with no more rows.
 
-    >>> how_many_to_merge(10, [(5, 100), (30, 600), (500, 9000)]), how_many_to_merge(10, [(30, 600)])
+    So each run has more rows than all above it: there are few to look through, and a row is written few times in its life.
+
+    >>> how_many_to_merge(10, [(5, 100), (15, 300), (500, 9000)]), how_many_to_merge(10, [(30, 600)])
     (2, 0)
     """
     taken = bytes_taken = 0
     for size, length in older:
         bytes_taken += length
-        if size > RATIO * rows or bytes_taken > MOST_BYTES:
+        if size > rows or bytes_taken > MOST_BYTES:
             break
         taken += 1
         rows += size
