@@ -133,6 +133,28 @@ def windowed_sum(b: StreamsBuilder) -> None:
     )
 
 
+def hopping(b: StreamsBuilder) -> None:
+    """A hop that does not divide the size: records are in two or three windows, near the beginning of time in fewer."""
+    windows = TimeWindows(10, advance=4, grace=5)
+    keys = Serdes.windowed(Serdes.string, 10)
+    stream(b).group_by_key().windowed_by(windows).count(store="s").to_stream().to("out", key=keys, value=Serdes.int64)
+
+
+def hopping_and_changing(b: StreamsBuilder) -> None:
+    """A value that several windows get, and that each of them keeps and changes."""
+
+    def gather(_key: Any, value: Any, so_far: list[Any]) -> list[Any]:
+        value["n"] += 10
+        if so_far:
+            so_far[-1]["n"] += 1
+        so_far.append(value)
+        return so_far[-3:]
+
+    grouped = stream(b).filter(lambda k, v: v is not None).group_by_key(value=Serdes.json)
+    lists = grouped.windowed_by(TimeWindows(10, advance=5, grace=5)).aggregate(list, gather, store="s")
+    lists.to_stream().map(lambda k, v: (str(k), v)).to("out")
+
+
 def joined(b: StreamsBuilder) -> None:
     table = b.table("in", key=Serdes.string, value=Serdes.json, store="s")
     stream_of = b.stream("side", key=Serdes.string, value=Serdes.json)
@@ -150,7 +172,7 @@ def joined_with_counts(b: StreamsBuilder) -> None:
 
 SHAPES: list[Callable[[StreamsBuilder], None]] = [
     count, sum_up, totals, tuples, deleting, reduced, stateless, pass_on, rekeyed, selected, forked, meeting, mutating, table,
-    windowed, windowed_sum, joined, joined_with_counts,
+    windowed, windowed_sum, hopping, hopping_and_changing, joined, joined_with_counts,
 ]  # fmt: skip
 
 
@@ -181,6 +203,7 @@ def test_records_that_are_counted_ahead_are_counted_whatever_their_number(folder
 
 BY_COLUMN = [
     count, sum_up, totals, tuples, reduced, stateless, pass_on, rekeyed, selected, forked, mutating, windowed, windowed_sum,
+    hopping, hopping_and_changing,
 ]  # fmt: skip
 
 

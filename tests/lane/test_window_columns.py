@@ -32,6 +32,13 @@ def listed(b: StreamsBuilder) -> None:
     lists.to_stream().map(lambda k, v: (k.key, [k.start, v])).to("out")
 
 
+def hopping(b: StreamsBuilder) -> None:
+    """Three windows for each record, of which some may be closed and others not."""
+    windows = TimeWindows(60_000, advance=20_000, grace=10_000)
+    counts = b.stream("in", key=Serdes.string, value=Serdes.bytes).group_by_key().windowed_by(windows).count(store="s")
+    counts.to_stream().to("out", key=Serdes.windowed(Serdes.string, 60_000), value=Serdes.int64)
+
+
 def disorder(seed: int, epochs: int = 5, records: int = 400) -> list[list[Any]]:
     """Return epochs of records of which each opens some windows and closes others; a few are behind, some by too much."""
     rng, drawn = random.Random(seed), []
@@ -45,7 +52,7 @@ def disorder(seed: int, epochs: int = 5, records: int = 400) -> list[list[Any]]:
     return [drawn[at : at + records] for at in range(0, len(drawn), records)]
 
 
-@pytest.mark.parametrize("shape", [counted, listed], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", [counted, listed, hopping], ids=lambda shape: shape.__name__)
 @trying(5)
 @given(seed=st.integers(0, 1 << 30))
 def test_windows_that_open_and_expire(shape, folders, seed):
@@ -82,3 +89,27 @@ def test_a_window_is_closed_once_its_end_and_the_grace_have_passed(folders, monk
     windowed = Serdes.windowed(Serdes.string, 60_000)
     counts = {windowed.deserialize(key).start: (Serdes.int64.deserialize(count), at) for key, count, at, _ in rows}
     assert counts == {0: (8 - late, 59_999), 60_000: (2, time)}
+
+
+def test_records_of_several_windows_go_by_column_and_each_closed_window_is_counted(folders, monkeypatch):
+    taken = watch_columns(monkeypatch)
+    records = [("in", 0, b"a", b"", time, None) for time in (0, 45_000, 90_000, 45_000)]
+    seen = Runs(hopping, folders(), "fail").epoch(records)
+    assert taken == [True]
+    # the last record is late for [0, 60,000) and [20,000, 80,000), not for [40,000, 100,000)
+    assert sum(seen["dropped"].values()) == 2
+    (rows,) = seen["sinks"].values()
+    windowed = Serdes.windowed(Serdes.string, 60_000)
+    counts = [(windowed.deserialize(key).start, Serdes.int64.deserialize(count)) for key, count, _, _ in rows]
+    assert counts == [(0, 2), (20_000, 1), (60_000, 1), (80_000, 1), (40_000, 3)]
+
+
+def test_a_record_of_very_many_windows_goes_alone(folders, monkeypatch):
+    def many(b: StreamsBuilder) -> None:
+        windows = TimeWindows(1700, advance=100)
+        b.stream("in", key=Serdes.string, value=Serdes.bytes).group_by_key().windowed_by(windows).count(store="s")
+
+    taken = watch_columns(monkeypatch)
+    with pytest.raises(pytest.fail.Exception, match="one by one"):
+        Runs(many, folders(), "fail").epoch([("in", 0, b"a", b"", time, None) for time in range(9)])
+    assert taken == []

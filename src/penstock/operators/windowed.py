@@ -17,9 +17,12 @@ from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
 from penstock.serde.columns import OnColumns
-from penstock.state.window_fold import Tumbling
+from penstock.state.window_fold import Hopping
 from penstock.watermark import LatePolicy
 from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows, Windows
+
+#: windows of a record up to which records go by column: a batch is as many times larger meanwhile
+MOST_WINDOWS = 16
 
 __all__ = ["SessionWindowAggregate", "SlidingWindowAggregate", "WindowAggregate"]
 
@@ -88,10 +91,10 @@ class WindowAggregate(Operator):
         return on_record
 
     def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
-        """Return the same for many records, of tumbling windows: a window's row is read and written once."""
+        """Return the same for many records, of windows that are not too many for each: a window's row is read and written once."""
         windows, store = self.windows, context.store(self.store)
         plain = self._emits_updates and LatePolicy.drop not in context.late_policies
-        if not plain or type(windows) is not TimeWindows or windows.advance != windows.size:
+        if not plain or type(windows) is not TimeWindows or windows.size > MOST_WINDOWS * windows.advance:
             return None
         counting = self.initializer is zero and self.aggregator is count_one
         drop = context.drop
@@ -102,7 +105,7 @@ class WindowAggregate(Operator):
 
         return open_column_fold(
             store.make_column_fold(
-                Tumbling(windows.size, windows.grace),
+                Hopping(windows.size, windows.advance, windows.grace),
                 self.initializer,
                 None if counting else fold_values(self.aggregator),
                 None if LatePolicy.dead_letter in context.late_policies else drop_late,

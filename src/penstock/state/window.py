@@ -27,7 +27,7 @@ from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
 from penstock.state.window_add import open_add
-from penstock.state.window_fold import Tumbling, open_window_fold
+from penstock.state.window_fold import Hopping, open_window_fold
 from penstock.state.window_sheet import ToldRows
 
 
@@ -167,7 +167,7 @@ class WindowStore(SegmentedStore):
 
     def make_column_fold(
         self,
-        windows: Tumbling,
+        windows: Hopping,
         initializer: Callable[[], Any],
         fold: Fold | None,
         drop_late: Callable[[int], None] | None,

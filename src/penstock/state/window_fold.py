@@ -14,16 +14,48 @@ from penstock.serde.groups import Groups
 from penstock.state.fold import Folding
 from penstock.state.partition_times import NO_PARTITION, PartitionTimes
 from penstock.state.segmented import Segmented
-from penstock.state.sheet import before_of
+from penstock.state.sheet import Folded, before_of, order_of_places
 
 _NEVER = 1 << 62
 
 
-class Tumbling(NamedTuple):
-    """Windows of one size, one after the other, that take late records for so long."""
+class Hopping(NamedTuple):
+    """Windows of one size, one every so often, that take late records for so long; tumbling ones come one after the other."""
 
     size: int
+    advance: int
     grace: int
+
+    def starts(self, timestamps: Any) -> tuple[Any, Any]:
+        """Return the windows of records: which record, and where the window starts, by record, the oldest window first.
+
+        >>> [column.tolist() for column in Hopping(10, 5, 0).starts(np.array([12, 3]))]
+        [[0, 0, 1], [5, 10, 0]]
+        """
+        last = timestamps - timestamps % self.advance
+        if self.advance == self.size:
+            return np.arange(len(timestamps)), last
+        first = np.maximum(timestamps - self.size + self.advance, 0) // self.advance * self.advance
+        counts = (last - first) // self.advance + 1
+        places = np.repeat(np.arange(len(timestamps)), counts)
+        since = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return places, first[places] + since * self.advance
+
+
+class Rows(NamedTuple):
+    """New rows of windows: keys, where their windows start, what they are, and which write of all was the last one of each."""
+
+    names: pa.Array
+    opens: Any
+    folded: Folded
+    writes: Any
+
+    def in_order(self) -> Rows:
+        """Return them in the order of the last writes."""
+        order = order_of_places(self.writes)
+        at, (values, times, last) = pa.array(order), self.folded
+        folded = Folded(values.take(at), times[order], last[order])
+        return Rows(self.names.take(at), self.opens[order], folded, self.writes[order])
 
 
 def running_time(times: Mapping[int, int], indexes: Any, reached: Any) -> tuple[Any, dict[int, int]]:
@@ -56,14 +88,13 @@ def open_window_fold(
     folding: Folding,
     number: Callable[[], int],
     clock: PartitionTimes,
-    windows: Tumbling,
+    windows: Hopping,
     drop_late: Callable[[int], None] | None,
 ) -> OnColumns:
     """Return what folds records by column into windows.
 
     ``drop_late``: counts so many late records; None: each of them must be looked at.
     """
-    size, grace = windows
 
     def on_columns(columns: Columns, commits: Commits) -> None:
         keys = columns.keys.arrow_of(folding.key)
@@ -71,16 +102,21 @@ def open_window_fold(
             raise Irregular
         indexes, floors = (columns.of_source(column) for column in columns.spots.numbers())
         now, times = running_time(clock.times, indexes, np.maximum(columns.timestamps, floors))
-        starts = columns.timestamps - columns.timestamps % size
-        in_time = starts + size > now - grace
+        at, starts = windows.starts(columns.timestamps)
+        in_time = starts + windows.size > now[at] - windows.grace
         late = int(len(in_time) - in_time.sum())
         if late and drop_late is None:
             raise Irregular
-        at = np.flatnonzero(in_time)
-        times_of_store = np.minimum(starts, now)[at]
+        at, starts = at[in_time], starts[in_time]
+        times_of_store = np.minimum(starts, now[at])
         reached = _greatest(indexes[at], times_of_store)
-        _check_kept(rows, indexes[at], times_of_store, starts[at])
-        write = fold_windows(columns, keys, starts[at], at) if len(at) else None
+        _check_kept(rows, indexes[at], times_of_store, starts)
+        made = None
+        if len(at):
+            tumbling = windows.advance == windows.size
+            if not tumbling or len(at) < len(keys):
+                keys = keys.take(pa.array(at))
+            made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at).in_order()
 
         def commit() -> None:
             for index, time in times.items():
@@ -88,15 +124,14 @@ def open_window_fold(
             rows.observe_all(reached)
             if late and drop_late is not None:
                 drop_late(late)
-            if write is not None:
-                write()
+            if made is not None:
+                entries = list(made.folded.entries(columns, iter(number, None)))
+                rows.put_many(made.names.to_pylist(), made.opens.tolist(), entries)
 
         commits.append(commit)
 
-    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Callable[[], None]:
-        """Fold the records at these places, whose windows start then; return what writes the rows."""
-        if len(at) < len(keys):
-            keys = keys.take(pa.array(at))
+    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Rows:
+        """Fold the records at these places, each with its key and the start of its window."""
         firsts, window = np.unique(starts, return_inverse=True)
         groups = Groups(keys, window)
         edges = np.searchsorted(groups.parts, np.arange(len(firsts) + 1)).tolist()
@@ -105,11 +140,20 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        order, folded = folding.folded(
-            columns, groups, folding.items(columns, groups, at), before_of(found), at
-        ).in_order()
-        names, opens = [groups.keys[group] for group in order.tolist()], firsts[groups.parts][order].tolist()
-        return lambda: rows.put_many(names, opens, list(folded.entries(columns, iter(number, None))))
+        folded = folding.folded(columns, groups, folding.items(columns, groups, at), before_of(found), at)
+        return Rows(groups.names, firsts[groups.parts], folded, groups.last)
+
+    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Rows:
+        """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
+        shared, parts = columns.as_shared(), []
+        for start in np.unique(starts).tolist():
+            mine = np.flatnonzero(starts == start)
+            part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine])
+            parts.append(part._replace(writes=mine[part.writes]))
+        names, opens, folded, writes = zip(*parts, strict=True)
+        values, times, last = zip(*folded, strict=True)
+        together = Folded(pa.concat_arrays(values), np.concatenate(times), np.concatenate(last))
+        return Rows(pa.concat_arrays(names), np.concatenate(opens), together, np.concatenate(writes))
 
     return on_columns
 
