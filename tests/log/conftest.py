@@ -16,21 +16,27 @@ NUMBERS = itertools.count()
 IMPATIENT = {"producer.topic.metadata.propagation.max.ms": 500}
 
 
-@pytest.fixture
+BODIES = ["librdkafka", "wire"]
+
+
+@pytest.fixture(params=BODIES)
 def body(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which writer a test has, if it asks for one: librdkafka's, or the one that speaks Kafka's protocol itself."""
-    wanted: str = getattr(request, "param", "wire")
-    if wanted == "wire" and choice.loops is None:
+    """Run a test with both writers: librdkafka's, and the one that speaks Kafka's protocol itself."""
+    use(request.param, monkeypatch)
+    body: str = request.param
+    return body
+
+
+def use(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if body == "wire" and choice.loops is None:
         pytest.skip("the loops in C are not built here")
-    if wanted == "librdkafka":
+    if body == "librdkafka":
         monkeypatch.setattr(choice, "loops", None)
-    return wanted
 
 
-@pytest.fixture(params=["memory", "librdkafka", "wire"])
+@pytest.fixture(params=["memory", *BODIES])
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
-    if request.param == "librdkafka":
-        monkeypatch.setattr(choice, "loops", None)
+    use(request.param, monkeypatch)
     if request.param == "memory":
         made: Log = MemoryLog()
     else:

@@ -164,8 +164,7 @@ class Delivery:
                 self._arrived(stream, batch)
             elif worst is None or worst.passing:
                 follows = code == OUT_OF_ORDER and not is_first
-                rows = sum(each.count for each in stream.under_way)
-                worst = Refused(FOLLOWS if follows else code or OUT_OF_ORDER, None, stream.place, rows)
+                worst = Refused(FOLLOWS if follows else code or OUT_OF_ORDER, None, stream.place, batch.count)
         if worst is not None:
             raise worst
 
