@@ -1,7 +1,7 @@
 """What a row costs on its way to the log, by librdkafka and by our own writer: ``python -m bench.writer [--rows 1000000] [--rounds 5]``.
 
-A real broker, rows by column in batches as an epoch has them, one transaction a round, the two writers in turns. Prints the processor time of
-all threads of this process for a row, the broker's, and the time that it took; medians, and the ratio of the two.
+A real broker, rows by column in batches as an epoch has them, one transaction a round, the two writers in turns. Prints the processor time
+of all threads of this process for a row, that of the broker, and the time that it took; medians, and the ratio of the two.
 """
 
 from __future__ import annotations

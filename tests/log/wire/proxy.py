@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -58,7 +59,7 @@ class Proxy:
             threading.Thread(target=self._pump, args=(broker, client, lost, False), daemon=True).start()
 
     def _pump(self, source: socket.socket, to: socket.socket, lost: set[int], is_request: bool) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while frame := _frame(source):
                 if is_request:
                     how = self._how(frame)
@@ -72,13 +73,9 @@ class Proxy:
                 elif struct.unpack_from(">i", frame, 4)[0] in lost:
                     break
                 to.sendall(frame)
-        except OSError:
-            pass
         for end in (source, to):
-            try:
+            with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def _how(self, frame: bytes) -> str | None:
         api, _, _, size = struct.unpack_from(">hhih", frame, 4)

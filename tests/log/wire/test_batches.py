@@ -170,7 +170,7 @@ def test_what_does_not_fit_together_is_refused():
         (1, None, (*column[:3], -1), column, times, None, 1, 0),
         (1, None, (*column[:3], 2**62), column, times, None, 1, 0),
     ):
-        with pytest.raises(ValueError, match="shorter|too large or negative"):
+        with pytest.raises(ValueError, match=r"shorter|too large or negative"):
             loops.Rows(*wrong)
     outside = (None, np.array([0, 5, 1], np.int32), b"abc", 0)
     for broken in (
