@@ -21,9 +21,9 @@ def wire_producer(
         return None
     try:
         settings = spoken(connection.settings("producer"), batch_bytes)
-    except NotSpoken as unknown:
+        if transactional_id is None:
+            return PlainWire(settings, patience)
+        return TransactionalWire(settings, patience, transactional_id)
+    except (NotSpoken, OSError) as unknown:  # certificates that cannot be read, too: it says so in its own words
         logger.debug("rows are written by librdkafka, which knows all settings: %s", unknown)
         return None
-    if transactional_id is None:
-        return PlainWire(settings, patience)
-    return TransactionalWire(settings, patience, transactional_id)

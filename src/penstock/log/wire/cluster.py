@@ -6,7 +6,6 @@ it proves wrong, and asked for again.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -14,8 +13,9 @@ from penstock.clock import stopwatch_us
 from penstock.log.base import TopicPartition
 from penstock.log.wire import requests
 from penstock.log.wire.connection import Connection
-from penstock.log.wire.faults import Refused, check
+from penstock.log.wire.faults import NoTrust, Refused, check
 from penstock.log.wire.requests import Api, Found
+from penstock.log.wire.security import tls_context
 from penstock.log.wire.settings import Address, Settings
 from penstock.log.wire.waiting import Waiting
 
@@ -29,6 +29,7 @@ class Cluster:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._context = tls_context(settings) if settings.tls else None
         self._asking: dict[Address, Connection] = {}
         self._brokers: dict[int, Address] = {}
         self._leaders: dict[TopicPartition, int] = {}
@@ -45,9 +46,9 @@ class Cluster:
                 if not refused.passing:
                     raise
                 waiting.pause(refused)
+            except NoTrust:
+                raise
             except OSError as lost:
-                if is_final(lost):
-                    raise
                 waiting.pause(lost)
 
     def ask(self, api: Api[T], body: bytes, waiting: Waiting) -> T:
@@ -57,9 +58,9 @@ class Cluster:
         for address in dict.fromkeys(known):
             try:
                 return self._ask(address, api, body, waiting)
+            except NoTrust:
+                raise
             except OSError as lost:
-                if is_final(lost):
-                    raise
                 waiting.check()
                 fault = lost
         raise fault
@@ -123,7 +124,7 @@ class Cluster:
 
     def connect(self, address: Address, waiting: Waiting) -> Connection:
         """Make a connection for batches."""
-        return Connection(address, self._settings, waiting.check)
+        return Connection(address, self._settings, self._context, waiting.check)
 
     def close(self) -> None:
         """Let go of the connections, and forget who coordinates."""
@@ -135,15 +136,10 @@ class Cluster:
     def _ask(self, address: Address, api: Api[T], body: bytes, waiting: Waiting) -> T:
         connection = self._asking.get(address)
         if connection is None or not connection.is_open:
-            connection = self._asking[address] = Connection(address, self._settings, waiting.check)
+            connection = self._asking[address] = Connection(address, self._settings, self._context, waiting.check)
         connection.on_wait = waiting.check
         try:
             return connection.ask(api, body)
         except OSError:
             self._asking.pop(address, None)
             raise
-
-
-def is_final(lost: OSError) -> bool:
-    """Tell whether a connection was refused for a reason that does not pass: a certificate."""
-    return isinstance(lost, ssl.SSLCertVerificationError)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.clock import stopwatch_us
 from penstock.log.wire import requests
-from penstock.log.wire.faults import Late, Refused, check
+from penstock.log.wire.faults import Late, NoTrust, Refused, check
 from penstock.log.wire.primitives import Out
 from penstock.log.wire.requests import Api
-from penstock.log.wire.security import authenticate, tls_context
+from penstock.log.wire.security import authenticate
 from penstock.log.wire.settings import Address, Settings
 from penstock.log.wire.waiting import SLICE_SECONDS
 
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 _LENGTH = Struct(">i")
 UNSUPPORTED_VERSION = 35
+#: how long it may take to be connected
+CONNECT_SECONDS = 5.0
 #: an answer is not larger than this: what seems so is no Kafka
 LARGEST_ANSWER = 100 << 20
 #: told once a second while nothing comes; raises to end the wait
@@ -37,7 +39,7 @@ OnWait = Callable[[], None]
 class Connection:
     """A connection that is ready for use: encrypted and authenticated as the settings want it."""
 
-    def __init__(self, address: Address, settings: Settings, on_wait: OnWait) -> None:
+    def __init__(self, address: Address, settings: Settings, context: ssl.SSLContext | None, on_wait: OnWait) -> None:
         self.address = address
         self._settings = settings
         self.on_wait = on_wait
@@ -45,7 +47,15 @@ class Connection:
         self._next = 0
         self._socket = self._connected()
         try:
+            if context is not None:
+                self._encrypt(context)
             self._begin()
+        except ssl.SSLEOFError:
+            self.close()
+            raise
+        except ssl.SSLError as error:
+            self.close()
+            raise NoTrust(str(error)) from error
         except BaseException:
             self.close()
             raise
@@ -144,18 +154,18 @@ class Connection:
             raise Late("the broker does not answer")
 
     def _connected(self) -> socket.socket:
-        made = socket.create_connection(self.address, timeout=max(SLICE_SECONDS, 5.0))
+        made = socket.create_connection(self.address, timeout=CONNECT_SECONDS)
         made.settimeout(SLICE_SECONDS)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return made
 
+    def _encrypt(self, context: ssl.SSLContext) -> None:
+        self._socket.settimeout(CONNECT_SECONDS)
+        self._socket = context.wrap_socket(self._socket, server_hostname=self.address[0])
+        self._socket.settimeout(SLICE_SECONDS)
+
     def _begin(self) -> None:
-        if self._settings.tls:
-            self._socket.settimeout(5.0)
-            context = tls_context(self._settings)
-            self._socket = context.wrap_socket(self._socket, server_hostname=self.address[0])
-            self._socket.settimeout(SLICE_SECONDS)
         code, versions = self.ask(requests.VERSIONS, b"")
         check(code)
         for api in requests.NEEDED:

@@ -16,9 +16,9 @@ from penstock.log.base import TopicPartition
 from penstock.log.failures import NO_TOPIC
 from penstock.log.wire import requests
 from penstock.log.wire.batches import Batches, Stream
-from penstock.log.wire.cluster import Cluster, is_final
+from penstock.log.wire.cluster import Cluster
 from penstock.log.wire.connection import Connection
-from penstock.log.wire.faults import Refused
+from penstock.log.wire.faults import NoTrust, Refused
 from penstock.log.wire.primitives import Out
 from penstock.log.wire.settings import Address, Settings
 from penstock.log.wire.waiting import Waiting
@@ -113,9 +113,9 @@ class Delivery:
             if not refused.passing and refused.code != NO_TOPIC:
                 raise
             self._trouble = refused
+        except NoTrust:
+            raise
         except OSError as lost:
-            if is_final(lost):
-                raise
             self._trouble = lost
 
     def _send(self, sealed: Sent, waiting: Waiting) -> None:

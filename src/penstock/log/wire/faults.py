@@ -22,6 +22,10 @@ class Refused(Exception):
         return self.code in RETRIABLE_CODES
 
 
+class NoTrust(OSError):
+    """TLS was refused, by us or by the broker: that does not pass."""
+
+
 class Late(OSError):
     """Nothing came for as long as anybody waits."""
 

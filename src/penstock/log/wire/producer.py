@@ -31,9 +31,9 @@ from penstock.log.failures import (
 from penstock.log.patience import Patience
 from penstock.log.wire import requests
 from penstock.log.wire.batches import Batches, Stream, rows_of
-from penstock.log.wire.cluster import Cluster, is_final
+from penstock.log.wire.cluster import Cluster
 from penstock.log.wire.delivery import Delivery, Sent
-from penstock.log.wire.faults import Late, Refused, check
+from penstock.log.wire.faults import Late, NoTrust, Refused, check
 from penstock.log.wire.requests import NOBODY, Identity
 from penstock.log.wire.settings import Settings
 from penstock.log.wire.transactions import Transactions, give_offsets
@@ -223,7 +223,7 @@ def _said(fault: Refused | OSError, doing: str, *, abortable: bool) -> BrokerErr
             doing = f"deliver {fault.rows or 'the'} rows, the first to {topic}-{partition}"
         fatal = fault.code in LOST_IDENTITY
         return protocol_error(fault.code, doing, fault.said, abortable=abortable and not fatal, fatal=fatal)
-    code = TLS_REFUSED if is_final(fault) else LATE if isinstance(fault, Late) else LOST
+    code = TLS_REFUSED if isinstance(fault, NoTrust) else LATE if isinstance(fault, Late) else LOST
     return protocol_error(code, doing, str(fault) or None, abortable=abortable)
 
 

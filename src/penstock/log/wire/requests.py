@@ -153,7 +153,7 @@ def _codes(found: In) -> Codes:
 
 
 def _produced(found: In) -> Codes:
-    return _codes_of(found, lambda found: found.raw(16))  # offset, time of the broker
+    return _codes_of(found, lambda found: found.raw(24))  # offset, time of the broker, first offset
 
 
 def _versions(found: In) -> tuple[int, dict[int, tuple[int, int]]]:
@@ -180,7 +180,7 @@ ADD_OFFSETS = Api("AddOffsetsToTxn", 25, 1, _code)
 TXN_OFFSETS = Api("TxnOffsetCommit", 28, 2, _codes)
 END_TRANSACTION = Api("EndTxn", 26, 1, _code)
 COMMIT_OFFSETS = Api("OffsetCommit", 8, 5, _codes)
-PRODUCE = Api("Produce", 0, 3, _produced)
+PRODUCE = Api("Produce", 0, 7, _produced)  # the first that takes zstd
 
 #: what a broker must know
 NEEDED: tuple[Api[Any], ...] = (

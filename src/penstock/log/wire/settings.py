@@ -17,8 +17,9 @@ Address = tuple[str, int]
 #: the client's own, unless it is told otherwise
 LARGEST_MESSAGE = 1_000_000
 BATCH_SIZE = 1_000_000
-#: codecs that are understood, by the number that a batch has of them
-CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+#: codecs that are understood, by the number that a batch has of them. Not lz4: Arrow writes blocks that depend on each other, and brokers
+#: refuse those
+CODECS = {"none": 0, "gzip": 1, "zstd": 4}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
