@@ -8,7 +8,10 @@ import struct
 import threading
 from collections.abc import Callable
 
-#: what is done with a request: cut before it, in the middle of it, after it so that the answer is lost; None: nothing
+from penstock.log.wire.primitives import In, Out
+
+#: what is done with a request: cut before it, in the middle of it, after it so that the answer is lost. None: nothing. A number: rows that
+#: come with it are not written, and this error is answered; a negative one: they are written, and the error is answered all the same
 HOW = ("before", "half", "after")
 
 
@@ -23,21 +26,21 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.target = 0
-        self.decide: Callable[[int], str | None] = lambda api: None
+        self.decide: Callable[[int], str | int | None] = lambda api: None
         #: nobody gets through
         self.closed = False
-        self.cuts: list[tuple[int, str]] = []
+        self.cuts: list[tuple[int, str | int]] = []
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
 
-    def cut_once(self, api: int, how: str, at: int = 1) -> None:
+    def cut_once(self, api: int, how: str | int, at: int = 1) -> None:
         """Cut at one request of a kind, the ``at``-th from now on."""
         seen = 0
 
-        def decide(given: int) -> str | None:
+        def decide(given: int) -> str | int | None:
             nonlocal seen
             seen += given == api
             return how if given == api and seen == at else None
@@ -55,29 +58,55 @@ class Proxy:
                 continue
             broker = socket.create_connection(("127.0.0.1", self.target))
             lost: set[int] = set()
-            threading.Thread(target=self._pump, args=(client, broker, lost, True), daemon=True).start()
-            threading.Thread(target=self._pump, args=(broker, client, lost, False), daemon=True).start()
+            under_way = threading.Semaphore(0)
+            threading.Thread(target=self._requests, args=(client, broker, lost, under_way), daemon=True).start()
+            threading.Thread(target=self._answers, args=(broker, client, lost, under_way), daemon=True).start()
 
-    def _pump(self, source: socket.socket, to: socket.socket, lost: set[int], is_request: bool) -> None:
+    def _requests(
+        self, client: socket.socket, broker: socket.socket, lost: set[int], answered: threading.Semaphore
+    ) -> None:
+        under_way = 0
         with contextlib.suppress(OSError):
-            while frame := _frame(source):
-                if is_request:
-                    how = self._how(frame)
-                    if how == "before":
-                        break
-                    if how == "half":
-                        to.sendall(frame[: len(frame) // 2])
-                        break
-                    if how == "after":
-                        lost.add(struct.unpack_from(">i", frame, 8)[0])
-                elif struct.unpack_from(">i", frame, 4)[0] in lost:
+            while frame := _frame(client):
+                how = self._how(frame)
+                if how == "before":
                     break
-                to.sendall(frame)
-        for end in (source, to):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                if how == "half":
+                    broker.sendall(frame[: len(frame) // 2])
+                    break
+                correlation = struct.unpack_from(">i", frame, 8)[0]
+                if how == "after":
+                    lost.add(correlation)
+                if isinstance(how, int):
+                    if how < 0:  # its answer is swallowed
+                        lost.add(-correlation)
+                        broker.sendall(frame)
+                        under_way += 1
+                    for _ in range(under_way):  # answers come in order
+                        answered.acquire()
+                    under_way = 0
+                    client.sendall(_refusal(frame, correlation, abs(how)))
+                    continue
+                broker.sendall(frame)
+                under_way += 1
+        _end(client, broker)
 
-    def _how(self, frame: bytes) -> str | None:
+    def _answers(
+        self, broker: socket.socket, client: socket.socket, lost: set[int], answered: threading.Semaphore
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while frame := _frame(broker):
+                correlation = struct.unpack_from(">i", frame, 4)[0]
+                if correlation in lost:
+                    break
+                if -correlation not in lost:
+                    client.sendall(frame)
+                answered.release()
+        for _ in range(1000):
+            answered.release()
+        _end(client, broker)
+
+    def _how(self, frame: bytes) -> str | int | None:
         api, _, _, size = struct.unpack_from(">hhih", frame, 4)
         if self.closed:
             return "before"
@@ -88,6 +117,30 @@ class Proxy:
             if how is not None:
                 self.cuts.append((api, how))
             return how
+
+
+def _end(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+def _refusal(frame: bytes, correlation: int, code: int) -> bytes:
+    """Answer every partition of a Produce request with an error."""
+    request = In(frame[12:])
+    request.nullable()  # the client
+    request.nullable()  # its transactional id
+    request.raw(6)
+    topics = request.array(lambda found: (found.string(), found.array(lambda part: (part.int32(), part.blob())[0])))
+    answer = Out().int32(correlation)
+    answer.array(
+        topics,
+        lambda out, topic: out.string(topic[0]).array(
+            topic[1], lambda out, partition: out.int32(partition).int16(code).int64(-1).int64(-1).int64(-1)
+        ),
+    )
+    data = answer.int32(0).done()
+    return struct.pack(">i", len(data)) + data
 
 
 def _frame(source: socket.socket) -> bytes:

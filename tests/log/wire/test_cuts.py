@@ -120,6 +120,40 @@ def test_a_cut_in_the_middle_of_many_batches_is_mended(proxy, log, topic, name, 
     assert found(log, topic) == [*range(5000)]
 
 
+@pytest.mark.parametrize("at", [1, 3, 6])
+@pytest.mark.parametrize("code", [6, -6, 19, -20, 7, -7, 3, 5, 56])
+def test_batches_that_a_broker_refuses_for_a_moment_are_sent_again(proxy, log, topic, name, code, at):
+    """Written or not (−): those that follow are out of order then, or were written before."""
+    producer = log.producer(name("app"))
+    producer.init()
+    write(producer, topic, name("group"), 0, 1000)
+    producer.commit()
+    proxy.cut_once(requests.PRODUCE.key, code, at)
+    write(producer, topic, name("group"), 1000, 6000)
+    producer.commit()
+    assert proxy.cuts == [(requests.PRODUCE.key, code)]
+    assert found(log, topic) == [*range(6000)]
+
+
+@pytest.mark.parametrize("code", [45, 59, 87])
+def test_batches_that_a_broker_refuses_for_good_fail_the_transaction_which_can_be_run_again(
+    proxy, log, topic, name, code
+):
+    producer = log.producer(name("app"))
+    producer.init()
+    proxy.cut_once(requests.PRODUCE.key, code, 3)
+    write(producer, topic, name("group"), 0, 0)
+    producer.produce_columns(columns(topic, 0, 5000))
+    with pytest.raises(BrokerError, match=f"deliver .* the first to {topic}") as caught:
+        producer.commit()
+    assert caught.value.abortable
+    assert not caught.value.fatal
+    producer.abort()
+    write(producer, topic, name("group"), 0, 5000)
+    producer.commit()
+    assert found(log, topic) == [*range(5000)]
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_an_abort_that_is_cut_is_an_abort(proxy, log, topic, name, how):
     producer = log.producer(name("app"))
@@ -138,7 +172,12 @@ def test_any_cuts_at_any_time_leave_what_was_committed(proxy, log, topic, name, 
     chosen = random.Random(seed)
     producer = log.producer(name("app"))
     producer.init()
-    proxy.decide = lambda api: chosen.choice(HOW) if chosen.random() < 0.1 else None
+
+    def decide(api):
+        ways = (*HOW, 6, -7) if api == requests.PRODUCE.key else HOW
+        return chosen.choice(ways) if chosen.random() < 0.15 else None
+
+    proxy.decide = decide
     expected = []
     for first in range(0, 20_000, 1000):
         write(producer, topic, name("group"), first, first + 1000)
@@ -223,6 +262,30 @@ def test_a_hurry_ends_the_wait(proxy, topic, name):
         producer.commit()
     proxy.closed = False
     log.close()
+
+
+def test_ctrl_c_leaves_a_transaction_that_can_only_be_aborted(proxy, log, topic, name):
+    producer = log.producer(name("app"))
+    producer.init()
+    write(producer, topic, name("group"), 0, 2000)
+    for first in (2000, 4000):
+
+        def interrupt(api):
+            raise KeyboardInterrupt
+
+        producer.produce_columns(columns(topic, first, first + 100))
+        connection = next(iter(producer._delivery._connections.values()))
+        send, connection._send = connection._send, lambda parts: interrupt(0)
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+        connection._send = send
+        with pytest.raises(BrokerError, match="interrupted") as caught:
+            producer.commit()
+        assert caught.value.abortable
+        producer.abort()
+        write(producer, topic, name("group"), first, first + 2000)
+    producer.commit()
+    assert found(log, topic) == [*range(4000, 6000)]
 
 
 def test_who_was_fenced_does_not_take_the_id_back_by_an_abort(proxy, log, topic, name):

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from penstock.clock import stopwatch_us
 from penstock.log.base import TopicPartition
+from penstock.log.failures import NO_TOPIC
 from penstock.log.wire import requests
 from penstock.log.wire.connection import Connection
 from penstock.log.wire.faults import NoTrust, Refused, check
@@ -21,7 +22,7 @@ from penstock.log.wire.waiting import Waiting
 
 T = TypeVar("T")
 
-LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC = 5, 3
+LEADER_NOT_AVAILABLE = 5
 
 
 class Cluster:
@@ -38,12 +39,13 @@ class Cluster:
         self._since = stopwatch_us()
 
     def persist(self, waiting: Waiting, attempt: Callable[[], T]) -> T:
-        """Try until it works, or does not pass, or has lasted too long."""
+        """Try until it works, or does not pass, or has lasted too long. A topic that is missing may be about to appear."""
         while True:
             try:
                 return attempt()
             except Refused as refused:
-                if not refused.passing:
+                is_missing = refused.code == NO_TOPIC and waiting.seconds < self._settings.propagation_seconds
+                if not refused.passing and not is_missing:
                     raise
                 waiting.pause(refused)
             except NoTrust:
@@ -108,9 +110,9 @@ class Cluster:
         for place in [place for place in self._leaders if place[0] == topic]:
             del self._leaders[place]
 
-    def forget_old(self) -> None:
-        """Forget the topics if they were asked about long ago: they may have got more partitions."""
-        if 0 < self._settings.refresh_seconds * 1e6 < stopwatch_us() - self._since:
+    def forget_topics(self, *, old: bool = False) -> None:
+        """Forget all topics; ``old``: only if they were asked about long ago, since they may have got more partitions."""
+        if not old or 0 < self._settings.refresh_seconds * 1e6 < stopwatch_us() - self._since:
             self._counts.clear()
             self._leaders.clear()
             self._since = stopwatch_us()

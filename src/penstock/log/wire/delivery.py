@@ -78,16 +78,12 @@ class Delivery:
 
     def settle_one(self, waiting: Waiting) -> None:
         """Read one answer, or mend what is broken."""
+        before = self._bytes
         if self._trouble is not None:
             self._mend(waiting)
-            return
-        address = next((address for address, under_way in self._answers.items() if under_way), None)
-        if address is None:  # somebody was interrupted while he sent
-            self._trouble = ConnectionError("nothing is under way")
-            return
-        before = self._bytes
-        self._connections[address].on_wait = waiting.check
-        self._try(lambda: self._read(address))
+        else:
+            address = next(address for address, under_way in self._answers.items() if under_way)
+            self._try(lambda: self._read(address, waiting))
         if self._bytes < before:
             waiting.go_on()
 
@@ -153,23 +149,23 @@ class Delivery:
                 parts += [Out().int32(stream.place[1]).int32(len(batch)).done(), batch]
         return parts
 
-    def _read(self, address: Address) -> None:
+    def _read(self, address: Address, waiting: Waiting) -> None:
         """Read an answer; raise the worst of what it says."""
+        self._connections[address].on_wait = waiting.check
         codes = self._connections[address].receive()
         worst: Refused | None = None
         for stream, batch in self._answers[address].popleft():
             code = codes.get(stream.place, 0)
-            is_first = stream.under_way[0] is batch
-            if code in (0, DUPLICATE) and is_first:
+            if code in (0, DUPLICATE):
                 self._arrived(stream, batch)
             elif worst is None or worst.passing:
-                follows = code == OUT_OF_ORDER and not is_first
-                worst = Refused(FOLLOWS if follows else code or OUT_OF_ORDER, None, stream.place, batch.count)
+                follows = code == OUT_OF_ORDER and stream.under_way[0] is not batch
+                worst = Refused(FOLLOWS if follows else code, None, stream.place, batch.count)
         if worst is not None:
             raise worst
 
     def _arrived(self, stream: Stream, batch: Batch) -> None:
-        stream.under_way.popleft()
+        stream.under_way.remove(batch)  # one before it may be in the log, too, and its answer was that nobody knows
         stream.is_known = True
         self._bytes -= len(batch)
         self._batches.take_back(batch)
@@ -181,7 +177,7 @@ class Delivery:
         assert self._trouble is not None
         for address in [*self._answers]:
             while self._answers[address] and self._connections[address].is_open:
-                self._try(lambda address=address: self._read(address))  # type: ignore[misc]
+                self._try(lambda address=address: self._read(address, waiting))  # type: ignore[misc]
             if self._answers[address]:
                 self._connections.pop(address).close()
                 del self._answers[address]

@@ -22,7 +22,6 @@ from penstock.log.failures import (
     LATE,
     LOST,
     NO_PARTITION,
-    NO_TOPIC,
     OUT_OF_TURN,
     TLS_REFUSED,
     TOO_LARGE,
@@ -78,7 +77,7 @@ class _RowWriter:
 
     def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
         """Hand over the same rows by column."""
-        self._check_fenced()
+        self._check_turn("send rows")
         if self._failed is not None or not columns.size:  # it is said again at the end of the transaction
             return
         rows: Rows | None = None
@@ -158,6 +157,8 @@ class _RowWriter:
     def _forget_rows(self) -> None:
         """Forget rows that are not in the log."""
         self._is_dirty |= not self._delivery.is_idle or self._failed is not None
+        if self._failed is not None:
+            self._cluster.forget_topics()
         self._delivery.forget()
         for stream in self._streams.values():
             self._batches.take_back(stream.open)
@@ -176,15 +177,14 @@ class _RowWriter:
 
     def _partitions(self, topic: str) -> int:
         """Return how many partitions a topic has. One that is missing may be about to appear."""
+        if (count := self._cluster.count(topic)) is not None:
+            return count
         waiting = self._waiting()
-        while (count := self._cluster.count(topic)) is None:
-            try:
-                self._cluster.persist(waiting, lambda: self._cluster.learn([topic], waiting))
-            except Refused as refused:
-                if refused.code != NO_TOPIC or waiting.seconds > self._settings.propagation_seconds:
-                    raise Refused(refused.code, None, (topic, -1)) from refused
-                waiting.pause(refused)
-        return count
+        try:
+            self._cluster.persist(waiting, lambda: self._cluster.learn([topic], waiting))
+        except Refused as refused:
+            raise Refused(refused.code, None, (topic, -1)) from refused
+        return self._cluster.count(topic) or 0
 
     def _refuse(self, columns: RowColumns, row: int, code: int, on_refused: OnRefused | None) -> None:
         (given,) = islice(columns.rows(row), 1)
@@ -196,24 +196,34 @@ class _RowWriter:
             raise error
         on_refused(given, error)
 
+    def _check_turn(self, doing: str) -> None:
+        """Raise if this may not be done now."""
+        self._check_fenced()
+
     def _check_fenced(self) -> None:
         if isinstance(self._failed, FencedError):
             raise self._failed
 
     @contextlib.contextmanager
-    def _saying(self, doing: str, *, delivering: bool = False, asked: bool = True) -> Iterator[None]:
-        """Say what went wrong in the words of the log. What is wrong with a delivery is said at the end, as it would be where it is noticed
-        later; a transaction can be aborted unless nobody knows whether it was committed (``asked``).
+    def _saying(self, doing: str, *, delivering: bool = False, abortable: bool = True) -> Iterator[None]:
+        """Say what went wrong in the words of the log, and keep it until the abort that it calls for.
+
+        ``delivering``: it is said at the end, as it would be where it is noticed later. ``abortable``: not so if nobody knows whether the
+        transaction was committed, and the same call may be made again.
         """
         try:
             yield
         except (Refused, OSError) as fault:
-            error = _said(fault, doing, abortable=asked)
+            error = _said(fault, doing, abortable=abortable)
             error.__cause__ = fault
-            if delivering or error.fatal:
+            if error.abortable or error.fatal:
                 self._failed = error
             if not delivering or isinstance(error, FencedError):
                 raise error from fault
+        except BaseException:  # Ctrl-C: what was handed over is not complete
+            if delivering:
+                self._failed = BrokerError(f"could not {doing}: interrupted", abortable=True)
+            raise
 
 
 def _said(fault: Refused | OSError, doing: str, *, abortable: bool) -> BrokerError:
@@ -259,7 +269,7 @@ class TransactionalWire(_RowWriter):
         """Take over from any earlier producer of the same id, be it this one: it is fenced, its open transaction is aborted."""
         self._forget_rows()
         self._end()
-        with self._saying(f"begin as producer {self._id!r}", asked=False):
+        with self._saying(f"begin as producer {self._id!r}", abortable=False):
             self._begin_as(NOBODY)
             self._begin_as(self._transactions.identify(self._waiting()))
 
@@ -269,16 +279,17 @@ class TransactionalWire(_RowWriter):
         if self._is_open or self._identity == NOBODY:
             said = "a transaction is open" if self._is_open else "init() comes first"
             raise protocol_error(OUT_OF_TURN, "begin a transaction", said, fatal=True)
-        self._cluster.forget_old()
+        self._cluster.forget_topics(old=True)
         self._is_open = True
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a group with the transaction."""
-        self._check_fenced()
+        self._check_turn("send offsets")
+        if self._failed is None:
+            with self._saying("send rows", delivering=True):
+                self._push()  # they are written while the offsets are sent
         if self._failed is not None:
             raise self._failed
-        with self._saying("send rows", delivering=True):
-            self._push()  # they are written while the offsets are sent
         with self._saying(f"commit offsets of group {group!r}"):
             if group not in self._groups:
                 self._groups.add(group)
@@ -287,10 +298,11 @@ class TransactionalWire(_RowWriter):
 
     def commit(self) -> None:
         """Make everything since ``begin`` visible."""
+        self._check_turn("commit the transaction")
         self.flush()
         if self._added or self._groups:
             self._is_committing = True
-            with self._saying("commit the transaction", asked=False):
+            with self._saying("commit the transaction", abortable=False):
                 self._transactions.end(self._identity, self._waiting(), committed=True)
         self._end()
 
@@ -298,7 +310,7 @@ class TransactionalWire(_RowWriter):
         """Forget everything since ``begin``. If rows may be under way still they are locked out by a new epoch of our identity."""
         self._check_fenced()
         self._forget_rows()
-        with self._saying("abort the transaction", asked=False):
+        with self._saying("abort the transaction", abortable=False):
             if self._added or self._groups:
                 self._abort()
             if self._is_dirty:
@@ -312,6 +324,11 @@ class TransactionalWire(_RowWriter):
             if refused.code != INVALID_TXN_STATE or self._is_committing:
                 raise
             self._is_dirty = True
+
+    def _check_turn(self, doing: str) -> None:
+        super()._check_turn(doing)
+        if not self._is_open:
+            raise protocol_error(OUT_OF_TURN, doing, "no transaction is open: begin one", fatal=True)
 
     def _prepare(self, waiting: Waiting) -> None:
         new = self._open.keys() - self._added
@@ -339,7 +356,7 @@ class PlainWire(_RowWriter):
 
     def begin(self) -> None:
         """Begin to collect offsets."""
-        self._cluster.forget_old()
+        self._cluster.forget_topics(old=True)
         self._offsets.clear()
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -350,7 +367,7 @@ class PlainWire(_RowWriter):
         """Wait until all rows are in the log, then commit the offsets."""
         self.flush()
         for group, offsets in self._offsets.items():
-            with self._saying(f"commit offsets of group {group!r}"):
+            with self._saying(f"commit offsets of group {group!r}", abortable=False):
                 body = requests.commit_offsets(group, offsets)
                 give_offsets(self._cluster, group, requests.COMMIT_OFFSETS, body, self._waiting())
         self._offsets.clear()

@@ -16,7 +16,7 @@ CONCURRENT_TRANSACTIONS = 51
 
 
 class Waiting:
-    """One call's waiting. ``seconds``: at most so long, whatever the patience."""
+    """One call's waiting: for as long as nothing goes on."""
 
     def __init__(self, patience: Patience, settings: Settings) -> None:
         self._patience = patience
