@@ -11,8 +11,9 @@ from penstock.log.wire.settings import Settings
 
 #: calls that wait are cut into slices, so that Ctrl-C and a hurry are heard
 SLICE_SECONDS = 1.0
-#: the cluster is about to be done with the transaction before: it is asked again soon, and not less and less often
+#: the cluster is about to be done with the transaction before: it is asked again soon
 CONCURRENT_TRANSACTIONS = 51
+SOON_SECONDS = 0.002
 
 
 class Waiting:
@@ -23,6 +24,7 @@ class Waiting:
         self._settings = settings
         self._since = stopwatch_us()
         self._pause = settings.backoff_seconds
+        self._soon = min(SOON_SECONDS, settings.backoff_seconds)
         #: why the last try failed
         self.fault: Refused | OSError | None = None
 
@@ -45,6 +47,9 @@ class Waiting:
         """Wait a little before the next try, a little longer each time."""
         self.fault = fault
         self.check()
+        if isinstance(fault, Refused) and fault.code == CONCURRENT_TRANSACTIONS:
+            threading.Event().wait(self._soon)
+            self._soon = min(self._soon * 2, self._settings.backoff_seconds)
+            return
         threading.Event().wait(self._pause)
-        if not isinstance(fault, Refused) or fault.code != CONCURRENT_TRANSACTIONS:
-            self._pause = min(self._pause * 2, self._settings.longest_backoff_seconds)
+        self._pause = min(self._pause * 2, self._settings.longest_backoff_seconds)
