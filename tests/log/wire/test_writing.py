@@ -154,6 +154,25 @@ def test_a_partition_that_does_not_exist_is_refused_and_the_others_go_on(kafka, 
     }
 
 
+def test_a_row_is_refused_while_it_is_at_hand(kafka, topic, name):
+    """Who hands over rows one by one knows then where the refused one came from."""
+    producer = kafka({"message.max.bytes": 2000}).producer(name("app"))
+    producer.init()
+    producer.begin()
+    at, refused = -1, []
+
+    def given():
+        nonlocal at
+        for at in range(5000):
+            size = 1950 if at == 3 else 2500 if at % 1000 == 7 else 10
+            headers = (("h", b"x" * 2000),) if at == 1500 else ()
+            yield (topic, 9 if at == 4000 else 0, b"k", b"x" * size, 5, headers)
+
+    producer.produce(given(), lambda row, error: refused.append(at))
+    producer.commit()
+    assert refused == [3, 7, 1007, 1500, 2007, 3007, 4000, 4007]
+
+
 def test_a_refused_row_may_be_answered_by_another_row(kafka, kafka_broker, topic, name):
     """A dead letter is written from inside the call that was refused."""
     producer = kafka({"message.max.bytes": 2000, "batch.size": 1500}).producer(name("app"))

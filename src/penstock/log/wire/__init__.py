@@ -5,7 +5,8 @@
     connection   one connection to a broker       security     TLS and SASL
     cluster      brokers, leaders, coordinators   waiting      how long a call waits for them
     batches      rows → batches of a partition    delivery     batches under way, sent again where they must be
-    transactions what the coordinator is told     producer     the two bodies of ``log.base.Producer``
+    transactions what the coordinator is told     writer       what both bodies share
+    producer     the bodies of ``log.base.Producer``   choice  which writer is used
 
 One thread, no callbacks. On any fault the engine aborts and runs the same epoch again, so nothing is kept that could be made anew.
 See docs/decisions/0031.
