@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.log.base import RowColumns, TopicPartition
+from penstock.log.base import Row, RowColumns, TopicPartition
 from penstock.log.native import column_of
 from penstock.log.wire.requests import Identity
 from penstock.log.wire.settings import CODECS, Settings
@@ -54,6 +56,20 @@ def rows_of(columns: RowColumns, spread: int, turn: int) -> Rows:
 
 def _column(array: pa.Array) -> tuple[Any, Any, Any, int]:
     return column_of(array if array.type == pa.binary() else array.cast(pa.binary()))
+
+
+def columns_of(rows: list[Row]) -> Iterator[RowColumns]:
+    """Yield rows by column, those of one topic together; nobody sees the order of two topics."""
+    topics: dict[str, list[Row]] = {}
+    for row in rows:
+        topics.setdefault(row[0], []).append(row)
+    for topic, its in topics.items():
+        _, places, keys, values, times, headers = zip(*its, strict=True)
+        partitions = np.array([-1 if place is None else place for place in places], np.int32)
+        key_column, value_column = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+        yield RowColumns(
+            topic, partitions, key_column, value_column, np.array(times, np.int64), headers if any(headers) else None
+        )
 
 
 class Batches:

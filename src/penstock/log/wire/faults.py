@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.errors import BrokerError
 from penstock.log.base import TopicPartition
-from penstock.log.failures import RETRIABLE_CODES
+from penstock.log.failures import LATE, LOST, LOST_IDENTITY, RETRIABLE_CODES, TLS_REFUSED, protocol_error
 
 
 class Refused(Exception):
@@ -34,3 +35,16 @@ def check(code: int, said: str | None = None) -> None:
     """Raise unless the code says that all is well."""
     if code:
         raise Refused(code, said)
+
+
+def said(fault: Refused | OSError, doing: str, *, delivering: bool, abortable: bool) -> BrokerError:
+    """Say it in the words of the log. ``delivering``: batches; the partition is named then."""
+    if isinstance(fault, Refused):
+        if delivering and fault.place is not None:
+            topic, partition = fault.place
+            where = topic if partition < 0 else f"{topic}-{partition}"
+            doing = f"deliver {fault.rows} rows, the first to {where}" if fault.rows else f"deliver rows to {where}"
+        fatal = fault.code in LOST_IDENTITY
+        return protocol_error(fault.code, doing, fault.said, abortable=abortable and not fatal, fatal=fatal)
+    code = TLS_REFUSED if isinstance(fault, NoTrust) else LATE if isinstance(fault, Late) else LOST
+    return protocol_error(code, doing, str(fault) or None, abortable=abortable)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.log.base import TopicPartition
-from penstock.log.failures import OUT_OF_TURN, protocol_error
+from penstock.log.failures import INVALID_TXN_STATE, OUT_OF_TURN, protocol_error
 from penstock.log.patience import Patience
 from penstock.log.wire import requests
 from penstock.log.wire.faults import Refused, check
@@ -19,7 +19,7 @@ from penstock.log.wire.requests import NOBODY, Identity
 from penstock.log.wire.settings import Settings
 from penstock.log.wire.transactions import Transactions, give_offsets
 from penstock.log.wire.waiting import Waiting
-from penstock.log.wire.writer import INVALID_TXN_STATE, RowWriter
+from penstock.log.wire.writer import RowWriter
 
 
 class TransactionalWire(RowWriter):

@@ -8,7 +8,7 @@ import hmac
 import secrets
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.log.wire.faults import Refused
@@ -43,11 +43,10 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     return context
 
 
-def _file(folder: str, given: object, name: str) -> str | None:
+def _file(folder: str, given: Mapping[str, str], name: str) -> str | None:
     """Return a file with a certificate or key: Python's ssl reads nothing else."""
-    assert isinstance(given, dict)
     if location := given.get(f"{name}.location"):
-        return str(location)
+        return location
     if not (text := given.get(f"{name}.pem")):
         return None
     path = Path(folder) / name

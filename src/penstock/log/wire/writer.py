@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
 from penstock.errors import BrokerError, FencedError, ProductionError
 from penstock.log.base import WINDOW, OnRefused, Row, RowColumns, TopicPartition
-from penstock.log.failures import (
-    LATE,
-    LOST,
-    NO_PARTITION,
-    TLS_REFUSED,
-    TOO_LARGE,
-    protocol_error,
-)
+from penstock.log.failures import NO_PARTITION, TOO_LARGE, protocol_error
 from penstock.log.patience import Patience
 from penstock.log.row_size import row_bytes
-from penstock.log.wire.batches import Batches, Stream, rows_of
+from penstock.log.wire.batches import Batches, Stream, columns_of, rows_of
 from penstock.log.wire.cluster import Cluster
 from penstock.log.wire.delivery import Delivery, Sent
-from penstock.log.wire.faults import Late, NoTrust, Refused
+from penstock.log.wire.faults import Refused, said
 from penstock.log.wire.requests import NOBODY, Identity
 from penstock.log.wire.settings import Settings
 from penstock.log.wire.waiting import Waiting
@@ -38,9 +29,6 @@ WINDOW_BYTES = 4 << 20
 MOST_OVERHEAD = 100
 #: open batches of all partitions take up no more than this
 MOST_OPEN_BYTES = 64 << 20
-INVALID_TXN_STATE = 48
-#: errors after which this identity is of no use any more: another one may be had by ``init``
-LOST_IDENTITY = {INVALID_TXN_STATE, 49, 31, 53}
 
 
 class RowWriter:
@@ -57,7 +45,6 @@ class RowWriter:
         self._streams: dict[TopicPartition, Stream] = {}
         #: partitions with rows that were not sent yet
         self._open: dict[TopicPartition, Stream] = {}
-        self._turn = 0
         #: what went wrong, until it is aborted
         self._failed: BrokerError | None = None
         #: whether rows may come to the log that were forgotten, so that the next sequence numbers are not known
@@ -80,7 +67,7 @@ class RowWriter:
         self._hand_over(some)
 
     def _hand_over(self, rows: list[Row]) -> None:
-        for columns in _by_topic(rows):
+        for columns in columns_of(rows):
             self.produce_columns(columns)
 
     def _refusal(self, row: Row) -> int | None:
@@ -119,8 +106,7 @@ class RowWriter:
 
     def _rows(self, columns: RowColumns) -> Rows:
         """Return rows by the partition that they go to."""
-        self._turn = (self._turn + 1) % 0x7FFFFFFF
-        rows = rows_of(columns, self._partitions(columns.topic), self._turn)
+        rows = rows_of(columns, self._partitions(columns.topic), turn=random.getrandbits(16))
         for partition, _, _ in rows.runs():
             if partition >= 0:  # known together, so that they are added to the transaction together
                 place = (columns.topic, partition)
@@ -224,7 +210,7 @@ class RowWriter:
         try:
             yield
         except (Refused, OSError) as fault:
-            error = _said(fault, doing, delivering=delivering, abortable=abortable)
+            error = said(fault, doing, delivering=delivering, abortable=abortable)
             error.__cause__ = fault
             if error.abortable or error.fatal:
                 self._failed = error
@@ -236,18 +222,6 @@ class RowWriter:
             raise
 
 
-def _said(fault: Refused | OSError, doing: str, *, delivering: bool, abortable: bool) -> BrokerError:
-    if isinstance(fault, Refused):
-        if delivering and fault.place is not None:
-            topic, partition = fault.place
-            where = topic if partition < 0 else f"{topic}-{partition}"
-            doing = f"deliver {fault.rows} rows, the first to {where}" if fault.rows else f"deliver rows to {where}"
-        fatal = fault.code in LOST_IDENTITY
-        return protocol_error(fault.code, doing, fault.said, abortable=abortable and not fatal, fatal=fatal)
-    code = TLS_REFUSED if isinstance(fault, NoTrust) else LATE if isinstance(fault, Late) else LOST
-    return protocol_error(code, doing, str(fault) or None, abortable=abortable)
-
-
 def _refuse(row: Row, code: int, on_refused: OnRefused | None) -> None:
     """Hand a row back."""
     topic, partition, key, value, *_ = row
@@ -257,17 +231,3 @@ def _refuse(row: Row, code: int, on_refused: OnRefused | None) -> None:
     if on_refused is None:
         raise error
     on_refused(row, error)
-
-
-def _by_topic(rows: list[Row]) -> Iterator[RowColumns]:
-    """Yield rows by column, those of one topic together; nobody sees the order of two topics."""
-    topics: dict[str, list[Row]] = {}
-    for row in rows:
-        topics.setdefault(row[0], []).append(row)
-    for topic, its in topics.items():
-        _, places, keys, values, times, headers = zip(*its, strict=True)
-        partitions = np.array([-1 if place is None else place for place in places], np.int32)
-        key_column, value_column = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
-        yield RowColumns(
-            topic, partitions, key_column, value_column, np.array(times, np.int64), headers if any(headers) else None
-        )
