@@ -288,6 +288,23 @@ def test_ctrl_c_leaves_a_transaction_that_can_only_be_aborted(proxy, log, topic,
     assert found(log, topic) == [*range(4000, 6000)]
 
 
+def test_at_least_once_goes_on_after_ctrl_c(proxy, log, topic, name):
+    producer = log.producer(None)
+    for first in range(0, 3000, 1000):
+        write(producer, topic, name("group"), first, first + 1000)
+        producer.flush()
+        connection = next(iter(producer._delivery._connections.values()))
+
+        def interrupt(parts):
+            raise KeyboardInterrupt
+
+        connection._send = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            producer.produce([(topic, 0, b"k", b"%d" % (first + 999), 5, ())])
+        producer.commit()
+    assert found(log, topic) == sorted([*range(3000), 999, 1999, 2999])
+
+
 def test_who_was_fenced_does_not_take_the_id_back_by_an_abort(proxy, log, topic, name):
     first, second = (log.producer(name("app")) for _ in range(2))
     first.init()

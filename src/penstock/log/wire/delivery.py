@@ -59,11 +59,14 @@ class Delivery:
         """Whether everything that was sent is in the log."""
         return not self._streams
 
-    def send(self, sealed: Sent, waiting: Waiting) -> None:
-        """Send batches, one of each partition, and wait for answers where too many are under way."""
-        for stream, _ in sealed:
+    def make_room(self, streams: Iterable[Stream], waiting: Waiting) -> None:
+        """Wait for answers where so much is under way that nothing may be sent."""
+        for stream in streams:
             while len(stream.under_way) >= (WINDOW if stream.is_known else 1) or self._bytes > MOST_BYTES:
-                self.settle_one(waiting)
+                self._settle_one(waiting)
+
+    def send(self, sealed: Sent, waiting: Waiting) -> None:
+        """Send batches, one of each partition, for which there is room."""
         for stream, batch in sealed:
             stream.under_way.append(batch)
             self._streams[stream.place] = stream
@@ -74,9 +77,14 @@ class Delivery:
     def settle(self, waiting: Waiting) -> None:
         """Wait until everything that was sent is in the log."""
         while self._streams:
-            self.settle_one(waiting)
+            self._settle_one(waiting)
 
-    def settle_one(self, waiting: Waiting) -> None:
+    def interrupt(self) -> None:
+        """Be told that somebody was interrupted: whatever is under way may not have been sent."""
+        if self._streams:
+            self._trouble = ConnectionError("interrupted")
+
+    def _settle_one(self, waiting: Waiting) -> None:
         """Read one answer, or mend what is broken."""
         before = self._bytes
         if self._trouble is not None:

@@ -8,9 +8,10 @@ A timestamp of 0 is written as 1, as by librdkafka, to which it means "now".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from penstock.log.base import TopicPartition
+from penstock.errors import BrokerError
+from penstock.log.base import OnRefused, Row, TopicPartition
 from penstock.log.failures import INVALID_TXN_STATE, OUT_OF_TURN, protocol_error
 from penstock.log.patience import Patience
 from penstock.log.wire import requests
@@ -96,6 +97,10 @@ class TransactionalWire(RowWriter):
                 raise
             self._is_dirty = True
 
+    def _interrupted(self, doing: str) -> None:
+        super()._interrupted(doing)
+        self._failed = BrokerError(f"could not {doing}: interrupted", abortable=True)
+
     def _check_turn(self, doing: str) -> None:
         super()._check_turn(doing)
         if not self._is_open:
@@ -124,6 +129,12 @@ class PlainWire(RowWriter):
         """Begin; once more: begin anew, whatever was under way."""
         self._forget_rows()
         self._begin_as(NOBODY)
+
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+        """Hand over rows, and send them: who has only a few may not have any more for a long time."""
+        super().produce(rows, on_refused)
+        with self._saying("send rows", delivering=True):
+            self._push()
 
     def begin(self) -> None:
         """Begin to collect offsets."""

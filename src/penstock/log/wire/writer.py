@@ -127,6 +127,7 @@ class RowWriter:
         """Send the open batches of partitions."""
         waiting = self._waiting()
         self._prepare(waiting)
+        self._delivery.make_room(streams, waiting)
         sealed: Sent = []
         for stream in streams:
             batch = self._batches.seal(stream, self._identity, transactional=self._transactional)
@@ -218,8 +219,12 @@ class RowWriter:
                 raise error from fault
         except BaseException:  # Ctrl-C: what was handed over is not complete
             if delivering:
-                self._failed = BrokerError(f"could not {doing}: interrupted", abortable=True)
+                self._interrupted(doing)
             raise
+
+    def _interrupted(self, doing: str) -> None:
+        """Be told that rows were not handed over completely."""
+        self._delivery.interrupt()
 
 
 def _refuse(row: Row, code: int, on_refused: OnRefused | None) -> None:
