@@ -2,10 +2,12 @@
 
 from setuptools import Extension, setup
 
-LOOPS = ["log/_native", "serde/_grouping", "state/_apart", "state/_runs"]
+LOOPS = ["log/_batches", "log/_native", "serde/_grouping", "state/_apart", "state/_runs"]
+SHARED = ["src/penstock/log/_columns.h"]
 
 setup(
     ext_modules=[
-        Extension(f"penstock.{loops.replace('/', '.')}", [f"src/penstock/{loops}.c"], optional=True) for loops in LOOPS
+        Extension(f"penstock.{loops.replace('/', '.')}", [f"src/penstock/{loops}.c"], depends=SHARED, optional=True)
+        for loops in LOOPS
     ]
 )

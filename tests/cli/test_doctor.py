@@ -116,10 +116,12 @@ def test_missing_and_old_libraries_are_found(monkeypatch):
 
 def test_loops_that_were_not_built_are_noted(monkeypatch):
     from penstock.log import native as of_log
+    from penstock.log.wire import batches as of_wire
     from penstock.serde import native as of_serde
     from penstock.state import native as of_state
 
     monkeypatch.setattr(of_log, "loops", object())
+    monkeypatch.setattr(of_wire, "loops", object())
     monkeypatch.setattr(of_serde, "loops", object())
     monkeypatch.setattr(of_state, "is_built", True)
     assert doctor_machine.native().state == "ok"

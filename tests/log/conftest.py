@@ -9,14 +9,34 @@ import pytest
 from penstock.log.base import Log
 from penstock.log.kafka import KafkaLog
 from penstock.log.memory import MemoryLog
+from penstock.log.wire import choice
 
 NUMBERS = itertools.count()
 #: a topic that is missing is given up soon
 IMPATIENT = {"producer.topic.metadata.propagation.max.ms": 500}
 
 
-@pytest.fixture(params=["memory", "kafka"])
-def log(request: pytest.FixtureRequest) -> Iterator[Log]:
+BODIES = ["librdkafka", "wire"]
+
+
+@pytest.fixture(params=BODIES)
+def body(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test with both writers: librdkafka's, and the one that speaks Kafka's protocol itself."""
+    use(request.param, monkeypatch)
+    body: str = request.param
+    return body
+
+
+def use(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if body == "wire" and choice.loops is None:
+        pytest.skip("the loops in C are not built here")
+    if body == "librdkafka":
+        monkeypatch.setattr(choice, "loops", None)
+
+
+@pytest.fixture(params=["memory", *BODIES])
+def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
+    use(request.param, monkeypatch)
     if request.param == "memory":
         made: Log = MemoryLog()
     else:

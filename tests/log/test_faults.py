@@ -10,10 +10,11 @@ from penstock.errors import BrokerError
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.producer import _meant
+from penstock.log.wire import choice
 
 
 @pytest.fixture
-def kafka(kafka_broker):
+def kafka(kafka_broker, body):
     made = []
 
     def make(**settings):
@@ -91,8 +92,9 @@ def test_offsets_are_sent_after_the_group_s_coordinator_came_back(kafka, kafka_b
 
 
 @pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="the long form: set PENSTOCK_LONG=1")
-def test_a_client_that_is_stuck_is_left_behind_and_another_one_takes_over(kafka_broker, name):
+def test_a_client_that_is_stuck_is_left_behind_and_another_one_takes_over(kafka_broker, name, monkeypatch):
     """Connections that nobody uses are not closed here, so that nothing ends the wait for the coordinator."""
+    monkeypatch.setattr(choice, "loops", None)
     unused = {"producer.connections.max.idle.ms": 0}
     log, topic, group = KafkaLog(kafka_broker.bootstrap_servers, unused, timeout=10), name("faults"), name("app")
     log.admin.ensure_topics([TopicSpec(topic, 1)])
@@ -120,7 +122,7 @@ def test_a_client_that_is_stuck_is_left_behind_and_another_one_takes_over(kafka_
     log.close()
 
 
-def test_a_group_is_asked_about_again_when_the_broker_is_back(kafka_broker, name):
+def test_a_group_is_asked_about_again_when_the_broker_is_back(kafka_broker, name, body):
     """A request of the admin client that had timed out would end the process at this moment."""
     log, group, place = KafkaLog(kafka_broker.bootstrap_servers, timeout=2), name("asked"), (name("faults"), 0)
     log.admin.ensure_topics([TopicSpec(place[0], 1)])
@@ -148,7 +150,7 @@ def test_a_full_queue_is_waited_for(kafka, name):
     assert values(log, topic) == [str(number).encode() for number in range(200)]
 
 
-def test_without_a_broker_the_error_says_how_to_get_one():
+def test_without_a_broker_the_error_says_how_to_get_one(body):
     log = KafkaLog("127.0.0.1:9", timeout=0.5)
     with pytest.raises(BrokerError, match=r"list the topics.*bootstrap_servers.*penstock dev") as caught:
         log.admin.topics()

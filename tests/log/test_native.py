@@ -21,19 +21,24 @@ from penstock.errors import BrokerError, ProductionError
 from penstock.log import native, producer, reader
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
+from penstock.log.wire import choice
 from penstock.state.shards import shard_of
 
 BYTES = st.none() | st.binary(max_size=40)
-WAYS = [pytest.param(True, id="in C"), pytest.param(False, id="in Python")]
+WAYS = ["in C", "in Python", "wire"]
 
 
 @pytest.fixture(autouse=True)
 def way(request, monkeypatch):
-    """Run a test that asks for it both ways."""
+    """Run a test all ways: librdkafka's writer with the loops in C and without them, and the writer that needs no librdkafka."""
     wanted = getattr(request, "param", None)
-    if wanted is True and native.loops is None:
+    if wanted is None:
+        return
+    if wanted != "in Python" and (native.loops is None or choice.loops is None):
         pytest.skip("the loops in C are not built here")
-    if wanted is False:
+    if wanted != "wire":
+        monkeypatch.setattr(choice, "loops", None)
+    if wanted == "in Python":
         for module in (native, producer, reader):
             monkeypatch.setattr(module, "loops", None)
 
@@ -79,6 +84,7 @@ def test_it_is_built_where_there_is_a_compiler():
     if shutil.which("cc") is None or not header.exists():
         pytest.skip("no compiler")
     assert native.loops is not None
+    assert choice.loops is not None
 
 
 def test_it_can_be_left_out_by_a_setting():
@@ -247,6 +253,7 @@ def test_rows_that_are_not_delivered_are_an_error_that_says_which_and_the_next_o
     assert rows.values.to_pylist() == [b"small"]
 
 
+@pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_a_full_queue_is_waited_for(kafka_broker, topic, name):
     log = KafkaLog(
         kafka_broker.bootstrap_servers, {"producer.queue.buffering.max.messages": 10, "linger.ms": 0}, timeout=30

@@ -141,11 +141,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 def native() -> Finding:
     """Tell whether the loops over rows and over keys are those in C."""
     from penstock.log import native as of_log
+    from penstock.log.wire import batches as of_wire
     from penstock.serde import native as of_serde
     from penstock.state import native as of_state
 
     rooms = {
-        "reading and writing": of_log.loops is not None,
+        "reading and writing": of_log.loops is not None and of_wire.loops is not None,
         "grouping by key": of_serde.loops is not None,
         "state of many keys": of_state.is_built,
     }

@@ -7,12 +7,10 @@
 
    INVARIANT: nothing here serves callbacks. Those of confluent_kafka need a state that only its own calls have. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "_columns.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <string.h>
 
 typedef struct {
     int err;
@@ -184,105 +182,7 @@ static PyObject *failed(PyObject *module, PyObject *object) {
     return Py_BuildValue("(iisi)", told.failed, told.code, told.topic, (int)told.partition);
 }
 
-/* ---- columns of bytes, as Arrow has them */
-
-typedef struct {
-    Py_buffer valid, offsets, data;
-    Py_ssize_t at; /* the first row */
-} Column;
-
-static int is_there(const Column *column, Py_ssize_t row) {
-    Py_ssize_t at = column->at + row;
-    return !column->valid.buf || (((const uint8_t *)column->valid.buf)[at >> 3] >> (at & 7)) & 1;
-}
-
-static const char *bytes_of(const Column *column, Py_ssize_t row, size_t *size) {
-    const int32_t *offsets = (const int32_t *)column->offsets.buf + column->at + row;
-    if (!is_there(column, row)) {
-        *size = 0;
-        return NULL;
-    }
-    *size = (size_t)(offsets[1] - offsets[0]);
-    return column->data.buf ? (const char *)column->data.buf + offsets[0] : ""; /* there, but empty */
-}
-
-static int buffer_of(PyObject *given, Py_buffer *buffer) {
-    return given == Py_None || PyObject_GetBuffer(given, buffer, PyBUF_SIMPLE) == 0;
-}
-
-/* A column is (valid or None, offsets, data or None, first row). */
-static int column_of(PyObject *given, Column *column, Py_ssize_t rows) {
-    PyObject *valid, *offsets, *data;
-    memset(column, 0, sizeof *column);
-    if (!PyArg_ParseTuple(given, "OOOn", &valid, &offsets, &data, &column->at))
-        return 0;
-    if (!buffer_of(valid, &column->valid) || !buffer_of(offsets, &column->offsets) || !buffer_of(data, &column->data))
-        return 0;
-    Py_ssize_t end = column->at + rows;
-    if (column->at < 0 || column->offsets.len < (end + 1) * 4 || (column->valid.buf && column->valid.len * 8 < end)) {
-        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
-        return 0;
-    }
-    return 1;
-}
-
-static void release(Py_buffer *buffer) {
-    if (buffer->obj)
-        PyBuffer_Release(buffer);
-}
-
-static void release_column(Column *column) {
-    release(&column->valid);
-    release(&column->offsets);
-    release(&column->data);
-}
-
 /* ---- rows to a producer */
-
-/* As Kafka's Java producer places a key. */
-static uint32_t murmur2(const uint8_t *data, size_t size) {
-    const uint32_t m = 0x5BD1E995u;
-    uint32_t hash = 0x9747B28Cu ^ (uint32_t)size;
-    for (; size >= 4; size -= 4, data += 4) {
-        uint32_t word = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-        word *= m;
-        hash = hash * m ^ (word ^ word >> 24) * m;
-    }
-    if (size) {
-        for (size_t at = 0; at < size; at++)
-            hash ^= (uint32_t)data[at] << 8 * at;
-        hash *= m;
-    }
-    hash = (hash ^ hash >> 13) * m;
-    return hash ^ hash >> 15;
-}
-
-/* Returns the rows by the partition that they go to, of so many; those that go nowhere in particular are the last. NULL: no memory. */
-static int32_t *by_partition(const Column *keys, const int32_t *partitions, Py_ssize_t rows, int32_t spread) {
-    int32_t *order = malloc((size_t)rows * 4), *goes = malloc((size_t)rows * 4);
-    Py_ssize_t *ends = calloc((size_t)spread + 2, sizeof *ends);
-    if (order && goes && ends) {
-        for (Py_ssize_t row = 0; row < rows; row++) {
-            size_t size;
-            const char *key = bytes_of(keys, row, &size);
-            int32_t to = partitions ? partitions[row] : -1;
-            if (to < 0)
-                to = key ? (int32_t)((murmur2((const uint8_t *)key, size) & 0x7FFFFFFFu) % (uint32_t)spread) : spread;
-            goes[row] = to < spread ? to : spread;
-            ends[goes[row] + 1]++;
-        }
-        for (int32_t to = 0; to <= spread; to++)
-            ends[to + 1] += ends[to];
-        for (Py_ssize_t row = 0; row < rows; row++)
-            order[ends[goes[row]]++] = (int32_t)row;
-    } else {
-        free(order);
-        order = NULL;
-    }
-    free(goes);
-    free(ends);
-    return order;
-}
 
 /* produce(client, topic, rows, first, partitions or None, keys, values, timestamps, spread) -> (next, row, error code)
 
@@ -299,6 +199,7 @@ static PyObject *produce(PyObject *module, PyObject *given) {
     Column keys = {0}, values = {0};
     Py_buffer partitions = {0}, timestamps = {0};
     int32_t *order = NULL;
+    Py_ssize_t *ends = NULL;
     if (!PyArg_ParseTuple(given, "OsnnOOOOi", &client, &topic, &rows, &next, &places, &key_column, &value_column, &times, &spread))
         return NULL;
     void *handle = handle_of(client);
@@ -307,13 +208,16 @@ static PyObject *produce(PyObject *module, PyObject *given) {
     if (!column_of(key_column, &keys, rows) || !column_of(value_column, &values, rows) || !buffer_of(places, &partitions) ||
         !buffer_of(times, &timestamps))
         goto done;
-    if (next < 0 || timestamps.len < rows * 8 || (partitions.buf && partitions.len < rows * 4)) {
+    if (next < 0 || !holds(&timestamps, rows, 8) || (partitions.buf && !holds(&partitions, rows, 4))) {
         PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
         goto done;
     }
-    if (spread > 1 && rows > 1 && !(order = by_partition(&keys, partitions.buf, rows, spread))) {
-        PyErr_NoMemory();
-        goto done;
+    if (spread > 1 && rows > 1) {
+        ends = malloc(((size_t)spread + 1) * sizeof *ends);
+        if (!ends || !(order = by_partition(&keys, partitions.buf, rows, spread, -1, ends))) {
+            PyErr_NoMemory();
+            goto done;
+        }
     }
     int code = 0;
     Py_BEGIN_ALLOW_THREADS;
@@ -338,6 +242,7 @@ static PyObject *produce(PyObject *module, PyObject *given) {
     told = Py_BuildValue("(nni)", next, row, code);
 done:
     free(order);
+    free(ends);
     release_column(&keys);
     release_column(&values);
     release(&partitions);

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -231,11 +232,14 @@ class KafkaAdmin:
         def ask() -> dict[TopicPartition, int]:
             asked = self._client.list_offsets(query, isolation_level=isolation, request_timeout=self._request_seconds)
             try:
-                return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
+                found = {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
             except KafkaException as exception:
                 if kafka_error(exception).code() == KafkaError._NOENT:
                     self._explain_no_leaders(wanted)
                 raise
+            if OFFSET_INVALID in found.values():  # without an error: the leader that the client knew of is gone
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return found
 
         return self._call(f"{doing} {names}", ask)
 

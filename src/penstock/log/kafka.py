@@ -12,6 +12,7 @@ from penstock.log.patience import Patience
 from penstock.log.producer import PlainProducer, TransactionalProducer
 from penstock.log.ranges import KafkaRanges
 from penstock.log.reader import KafkaReader
+from penstock.log.wire.choice import wire_producer
 
 
 class KafkaLog:
@@ -32,11 +33,12 @@ class KafkaLog:
 
     def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> Producer:
         """Make a producer: transactional, or without an id one that writes at least once; in batches of so many bytes at most."""
-        made: Producer
-        if transactional_id is None:
+        made = wire_producer(self.connection, self._patience, transactional_id, batch_bytes)
+        if made is None and transactional_id is None:
             made = PlainProducer(self.connection, self._patience, batch_bytes=batch_bytes)
-        else:
+        elif made is None and transactional_id is not None:
             made = TransactionalProducer(self.connection, self._patience, transactional_id, batch_bytes=batch_bytes)
+        assert made is not None
         self._made.append(made)
         return made
 

@@ -1,0 +1,118 @@
+"""Rows by column become record batches, one open batch for each partition; the loop is in C (``log/_batches.c``).
+
+A batch is open until it is full or wanted. Batches that have arrived are used again: to make memory new costs as much as to fill it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.log.base import Row, RowColumns, TopicPartition
+from penstock.log.native import column_of
+from penstock.log.wire.requests import Identity
+from penstock.log.wire.settings import CODECS, Settings
+
+try:
+    from penstock.log import _batches
+
+    loops: Any = None if os.environ.get("PENSTOCK_NATIVE") == "0" else _batches
+except ImportError:  # not built: this writer is not used
+    loops = None
+
+if TYPE_CHECKING:
+    from penstock.log._batches import Batch, Rows
+
+#: memory of batches that are not in use is kept up to this many bytes
+KEPT_BYTES = 64 << 20
+FRAME = 61
+
+
+@dataclass(slots=True)
+class Stream:
+    """The batches of one partition: those under way, in order, and after them the one that is open."""
+
+    place: TopicPartition
+    #: of the next row
+    sequence: int = 0
+    #: whether its leader has taken a batch of this identity. Until then it would take any sequence number, not only the first
+    is_known: bool = False
+    open: Batch | None = None
+    under_way: deque[Batch] = field(default_factory=deque)
+
+
+def rows_of(columns: RowColumns, spread: int, turn: int) -> Rows:
+    """Return rows as the loop takes them, by the partition that they go to."""
+    _, partitions, keys, values, times, headers, _ = columns
+    made: Rows = loops.Rows(columns.size, partitions, _column(keys), _column(values), times, headers, spread, turn)
+    return made
+
+
+def _column(array: pa.Array) -> tuple[Any, Any, Any, int]:
+    return column_of(array if array.type == pa.binary() else array.cast(pa.binary()))
+
+
+def columns_of(rows: list[Row]) -> Iterator[RowColumns]:
+    """Yield rows by column, those of one topic together; nobody sees the order of two topics."""
+    topics: dict[str, list[Row]] = {}
+    for row in rows:
+        topics.setdefault(row[0], []).append(row)
+    for topic, its in topics.items():
+        _, places, keys, values, times, headers = zip(*its, strict=True)
+        partitions = np.array([-1 if place is None else place for place in places], np.int32)
+        key_column, value_column = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+        yield RowColumns(
+            topic, partitions, key_column, value_column, np.array(times, np.int64), headers if any(headers) else None
+        )
+
+
+class Batches:
+    """Makes batches, seals them, and takes them back."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = settings.batch_bytes
+        self._largest = settings.largest
+        self._free: list[Batch] = []
+        self._kept = 0
+        self._number = CODECS[settings.codec]
+        self._codec: Any = None
+        if self._number:
+            self._codec = pa.Codec(settings.codec, compression_level=settings.level)
+
+    def add(self, stream: Stream, rows: Rows, first: int, last: int) -> int:
+        """Add rows to the open batch until it is full; return the first that is not in it. A row that does not fit alone is not."""
+        if stream.open is None:
+            stream.open = self._new()
+        return stream.open.add(rows, first, last, self._limit, self._largest)
+
+    def seal(self, stream: Stream, identity: Identity, *, transactional: bool) -> Batch | None:
+        """Close the open batch of a partition and number its rows; None if there is none."""
+        batch, stream.open = stream.open, None
+        if batch is None or batch.count == 0:
+            return None
+        if self._codec is not None:
+            with memoryview(batch) as whole, whole[FRAME:] as records:
+                packed = self._codec.compress(records)
+            batch.replace(packed)
+        batch.seal(*identity, stream.sequence, transactional, self._number)
+        stream.sequence = (stream.sequence + batch.count) & 0x7FFFFFFF
+        return batch
+
+    def take_back(self, batch: Batch | None) -> None:
+        """Be given a batch that nobody needs any more."""
+        if batch is not None and self._kept < KEPT_BYTES:
+            self._kept += len(batch)
+            batch.clear()
+            self._free.append(batch)
+
+    def _new(self) -> Batch:
+        batch: Batch = self._free.pop() if self._free else loops.Batch()
+        if not self._free:
+            self._kept = 0
+        return batch

@@ -1,0 +1,205 @@
+"""Batches under way: sent to the leaders of their partitions, a few at a time, and sent again where they must be.
+
+A broker takes the batches of a partition in the order of their sequence numbers, and each only once: it remembers the last five. So no more
+than five are under way for a partition, and after a fault all that are not acknowledged are sent again, in order, with the same numbers.
+
+INVARIANT: a batch is in ``under_way`` of its partition from before it is sent until a broker has said that it is in the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.log.base import TopicPartition
+from penstock.log.failures import NO_TOPIC
+from penstock.log.wire import requests
+from penstock.log.wire.batches import Batches, Stream
+from penstock.log.wire.cluster import Cluster
+from penstock.log.wire.connection import Connection
+from penstock.log.wire.faults import NoTrust, Refused
+from penstock.log.wire.primitives import Out
+from penstock.log.wire.settings import Address, Settings
+from penstock.log.wire.waiting import Waiting
+
+if TYPE_CHECKING:
+    from penstock.log._batches import Batch
+
+#: batches of a partition that a broker can tell from new ones
+WINDOW = 5
+#: bytes under way, of all partitions
+MOST_BYTES = 32 << 20
+#: bytes of one request, if its batches are small
+REQUEST_BYTES = 4 << 20
+
+OUT_OF_ORDER, DUPLICATE = 45, 46
+#: what is said here of a batch that is out of order because the one before it has to be sent again: a passing fault
+FOLLOWS = 13
+
+Sent: TypeAlias = "list[tuple[Stream, Batch]]"
+
+
+class Delivery:
+    """Sends batches and reads what became of them."""
+
+    def __init__(self, cluster: Cluster, settings: Settings, batches: Batches, transactional_id: str | None) -> None:
+        self._cluster = cluster
+        self._batches = batches
+        self._head = Out().nullable(transactional_id).int16(-1).int32(settings.request_ms).done()
+        self._propagation = settings.propagation_seconds
+        self._connections: dict[Address, Connection] = {}
+        self._answers: dict[Address, deque[Sent]] = {}
+        self._streams: dict[TopicPartition, Stream] = {}
+        self._bytes = 0
+        self._trouble: Refused | OSError | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was sent is in the log."""
+        return not self._streams
+
+    def make_room(self, streams: Iterable[Stream], waiting: Waiting) -> None:
+        """Wait for answers where so much is under way that nothing may be sent."""
+        for stream in streams:
+            while len(stream.under_way) >= (WINDOW if stream.is_known else 1) or self._bytes > MOST_BYTES:
+                self._settle_one(waiting)
+
+    def send(self, sealed: Sent, waiting: Waiting) -> None:
+        """Send batches, one of each partition, for which there is room."""
+        for stream, batch in sealed:
+            stream.under_way.append(batch)
+            self._streams[stream.place] = stream
+            self._bytes += len(batch)
+        if self._trouble is None:
+            self._try(lambda: self._send(sealed, waiting))
+
+    def settle(self, waiting: Waiting) -> None:
+        """Wait until everything that was sent is in the log."""
+        while self._streams:
+            self._settle_one(waiting)
+
+    def interrupt(self) -> None:
+        """Be told that somebody was interrupted: whatever is under way may not have been sent."""
+        if self._streams:
+            self._trouble = ConnectionError("interrupted")
+
+    def _settle_one(self, waiting: Waiting) -> None:
+        """Read one answer, or mend what is broken."""
+        before = self._bytes
+        if self._trouble is not None:
+            self._mend(waiting)
+        else:
+            address = next(address for address, under_way in self._answers.items() if under_way)
+            self._try(lambda: self._read(address, waiting))
+        if self._bytes < before:
+            waiting.go_on()
+
+    def forget(self) -> None:
+        """Forget everything under way, and the connections on which answers to it would come."""
+        if self.is_idle:
+            return
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._answers.clear()
+        for stream in self._streams.values():
+            stream.under_way.clear()
+        self._streams.clear()
+        self._bytes = 0
+        self._trouble = None
+
+    def _try(self, attempt: Callable[[], None]) -> None:
+        """Do something with a broker. If that fails in a way that may pass, the trouble is kept, and mended before anything else."""
+        try:
+            attempt()
+        except Refused as refused:
+            if not refused.passing and refused.code != NO_TOPIC:
+                raise
+            self._trouble = refused
+        except NoTrust:
+            raise
+        except OSError as lost:
+            self._trouble = lost
+
+    def _send(self, sealed: Sent, waiting: Waiting) -> None:
+        for address, some in self._requests(sealed):
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open:
+                connection = self._connections[address] = self._cluster.connect(address, waiting)
+                self._answers[address] = deque()
+            connection.on_wait = waiting.check
+            connection.send(requests.PRODUCE, self._parts(some))
+            self._answers[address].append(some)
+
+    def _requests(self, sealed: Sent) -> Iterable[tuple[Address, Sent]]:
+        """Yield what goes into one request: batches of different partitions with the same leader."""
+        by_leader: dict[Address, Sent] = {}
+        for stream, batch in sealed:
+            address = self._cluster.leader(stream.place)
+            some = by_leader.setdefault(address, [])
+            is_second = any(other is stream for other, _ in some)
+            if some and (is_second or sum(len(each) for _, each in some) + len(batch) > REQUEST_BYTES):
+                yield address, some
+                some = by_leader[address] = []
+            some.append((stream, batch))
+        yield from by_leader.items()
+
+    def _parts(self, some: Sent) -> list[bytes | Batch]:
+        """Return a request in pieces."""
+        by_topic: dict[str, Sent] = {}
+        for stream, batch in some:
+            by_topic.setdefault(stream.place[0], []).append((stream, batch))
+        parts: list[bytes | Batch] = [self._head + Out().int32(len(by_topic)).done()]
+        for topic, its in by_topic.items():
+            parts.append(Out().string(topic).int32(len(its)).done())
+            for stream, batch in its:
+                parts += [Out().int32(stream.place[1]).int32(len(batch)).done(), batch]
+        return parts
+
+    def _read(self, address: Address, waiting: Waiting) -> None:
+        """Read an answer; raise the worst of what it says."""
+        self._connections[address].on_wait = waiting.check
+        codes = self._connections[address].receive()
+        worst: Refused | None = None
+        for stream, batch in self._answers[address].popleft():
+            code = codes.get(stream.place, 0)
+            if code in (0, DUPLICATE):
+                self._arrived(stream, batch)
+            elif worst is None or worst.passing:
+                follows = code == OUT_OF_ORDER and stream.under_way[0] is not batch
+                worst = Refused(FOLLOWS if follows else code, None, stream.place, batch.count)
+        if worst is not None:
+            raise worst
+
+    def _arrived(self, stream: Stream, batch: Batch) -> None:
+        stream.under_way.remove(batch)  # one before it may be in the log, too, and its answer was that nobody knows
+        stream.is_known = True
+        self._bytes -= len(batch)
+        self._batches.take_back(batch)
+        if not stream.under_way:
+            del self._streams[stream.place]
+
+    def _mend(self, waiting: Waiting) -> None:
+        """Hear every answer that can still be had, learn who leads now, and send the rest again."""
+        assert self._trouble is not None
+        for address in [*self._answers]:
+            while self._answers[address] and self._connections[address].is_open:
+                self._try(lambda address=address: self._read(address, waiting))  # type: ignore[misc]
+            if self._answers[address]:
+                self._connections.pop(address).close()
+                del self._answers[address]
+        if (
+            isinstance(self._trouble, Refused)
+            and self._trouble.code == NO_TOPIC
+            and waiting.seconds > self._propagation
+        ):
+            raise self._trouble
+        waiting.pause(self._trouble)
+        self._trouble = None
+        rest = [(stream, batch) for stream in self._streams.values() for batch in stream.under_way]
+        topics = {stream.place[0] for stream in self._streams.values()}
+        if topics:
+            self._try(lambda: self._cluster.learn(topics, waiting))
+        if self._trouble is None:
+            self._try(lambda: self._send(rest, waiting))

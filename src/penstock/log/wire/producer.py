@@ -1,0 +1,172 @@
+"""The writer that speaks Kafka's protocol itself: rows and offsets of an epoch, in one transaction or, at least once, without.
+
+Rows are encoded as they are handed over, a batch is sent when it is full, and ``flush`` sends the rest and waits for all of them. So there
+is at most one batch for each partition that is not on its way.
+
+A timestamp of 0 is written as 1, as by librdkafka, to which it means "now".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.errors import BrokerError
+from penstock.log.base import OnRefused, Row, TopicPartition
+from penstock.log.failures import INVALID_TXN_STATE, OUT_OF_TURN, protocol_error
+from penstock.log.patience import Patience
+from penstock.log.wire import requests
+from penstock.log.wire.faults import Refused, check
+from penstock.log.wire.requests import NOBODY, Identity
+from penstock.log.wire.settings import Settings
+from penstock.log.wire.transactions import Transactions, give_offsets
+from penstock.log.wire.waiting import Waiting
+from penstock.log.wire.writer import RowWriter
+
+
+class TransactionalWire(RowWriter):
+    """Exactly once: rows and offsets become visible together, at ``commit``, or never."""
+
+    def __init__(self, settings: Settings, patience: Patience, transactional_id: str) -> None:
+        super().__init__(settings, patience, transactional_id)
+        self._id = transactional_id
+        self._transactions = Transactions(self._cluster, transactional_id, settings.transaction_ms)
+        self._is_open = False
+        #: whether a commit was asked for, and perhaps done
+        self._is_committing = False
+        #: what takes part in the transaction
+        self._added: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+
+    def init(self) -> None:
+        """Take over from any earlier producer of the same id, be it this one: it is fenced, its open transaction is aborted."""
+        self._forget_rows()
+        self._end()
+        with self._saying(f"begin as producer {self._id!r}", abortable=False):
+            self._begin_as(NOBODY)
+            self._begin_as(self._transactions.identify(self._waiting()))
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._check_fenced()
+        if self._is_open or self._identity == NOBODY:
+            said = "a transaction is open" if self._is_open else "init() comes first"
+            raise protocol_error(OUT_OF_TURN, "begin a transaction", said, fatal=True)
+        self._cluster.forget_topics(old=True)
+        self._is_open = True
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the offsets of a group with the transaction."""
+        self._check_turn("send offsets")
+        if self._failed is None:
+            with self._saying("send rows", delivering=True):
+                self._push()  # they are written while the offsets are sent
+        if self._failed is not None:
+            raise self._failed
+        with self._saying(f"commit offsets of group {group!r}"):
+            if group not in self._groups:
+                self._groups.add(group)
+                self._transactions.add_offsets(self._identity, group, self._waiting())
+            self._transactions.send_offsets(self._identity, group, offsets, self._waiting())
+
+    def commit(self) -> None:
+        """Make everything since ``begin`` visible."""
+        self._check_turn("commit the transaction")
+        self.flush()
+        if self._added or self._groups:
+            self._is_committing = True
+            with self._saying("commit the transaction", abortable=False):
+                self._transactions.end(self._identity, self._waiting(), committed=True)
+        self._end()
+
+    def abort(self) -> None:
+        """Forget everything since ``begin``. If rows may be under way still they are locked out by a new epoch of our identity."""
+        self._check_fenced()
+        self._forget_rows()
+        with self._saying("abort the transaction", abortable=False):
+            if self._added or self._groups:
+                self._abort()
+            if self._is_dirty:
+                self._begin_as(self._transactions.identify(self._waiting(), self._identity))
+        self._end()
+
+    def _abort(self) -> None:
+        try:
+            self._transactions.end(self._identity, self._waiting(), committed=False)
+        except Refused as refused:  # nothing is open if nothing that was to take part has been heard of
+            if refused.code != INVALID_TXN_STATE or self._is_committing:
+                raise
+            self._is_dirty = True
+
+    def _interrupted(self, doing: str) -> None:
+        super()._interrupted(doing)
+        self._failed = BrokerError(f"could not {doing}: interrupted", abortable=True)
+
+    def _check_turn(self, doing: str) -> None:
+        super()._check_turn(doing)
+        if not self._is_open:
+            raise protocol_error(OUT_OF_TURN, doing, "no transaction is open: begin one", fatal=True)
+
+    def _prepare(self, waiting: Waiting) -> None:
+        new = self._open.keys() - self._added
+        if new:
+            self._added |= new  # before: if the answer is lost they may take part
+            self._transactions.add_partitions(self._identity, new, waiting)
+
+    def _end(self) -> None:
+        self._is_open = self._is_committing = False
+        self._added.clear()
+        self._groups.clear()
+
+
+class PlainWire(RowWriter):
+    """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
+
+    def __init__(self, settings: Settings, patience: Patience) -> None:
+        super().__init__(settings, patience, None)
+        self._offsets: dict[str, dict[TopicPartition, int]] = {}
+
+    def init(self) -> None:
+        """Begin; once more: begin anew, whatever was under way."""
+        self._forget_rows()
+        self._begin_as(NOBODY)
+
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+        """Hand over rows, and send them: who has only a few may not have any more for a long time."""
+        super().produce(rows, on_refused)
+        with self._saying("send rows", delivering=True):
+            self._push()
+
+    def begin(self) -> None:
+        """Begin to collect offsets."""
+        self._cluster.forget_topics(old=True)
+        self._offsets.clear()
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep the offsets of a group for the commit."""
+        self._offsets.setdefault(group, {}).update(offsets)
+
+    def commit(self) -> None:
+        """Wait until all rows are in the log, then commit the offsets."""
+        self.flush()
+        for group, offsets in self._offsets.items():
+            with self._saying(f"commit offsets of group {group!r}", abortable=False):
+                body = requests.commit_offsets(group, offsets)
+                give_offsets(self._cluster, group, requests.COMMIT_OFFSETS, body, self._waiting())
+        self._offsets.clear()
+
+    def abort(self) -> None:
+        """Forget the offsets, and the rows that were not sent yet."""
+        self._offsets.clear()
+        self.init()
+
+    def _prepare(self, waiting: Waiting) -> None:
+        if self._identity == NOBODY:
+            self._begin_anew(waiting)
+
+    def _begin_anew(self, waiting: Waiting) -> None:
+        def attempt() -> Identity:
+            code, given = self._cluster.ask(requests.INIT_PRODUCER, requests.init_producer(None, 0), waiting)
+            check(code)
+            return given
+
+        self._identity = self._cluster.persist(waiting, attempt)

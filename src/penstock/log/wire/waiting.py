@@ -1,0 +1,55 @@
+"""How long one call waits for a cluster that does not answer: as long as its patience lasts, with a pause before each new try."""
+
+from __future__ import annotations
+
+import threading
+
+from penstock.clock import stopwatch_us
+from penstock.log.patience import Patience
+from penstock.log.wire.faults import Late, Refused
+from penstock.log.wire.settings import Settings
+
+#: calls that wait are cut into slices, so that Ctrl-C and a hurry are heard
+SLICE_SECONDS = 1.0
+#: the cluster is about to be done with the transaction before: it is asked again soon
+CONCURRENT_TRANSACTIONS = 51
+SOON_SECONDS = 0.002
+
+
+class Waiting:
+    """One call's waiting: for as long as nothing goes on."""
+
+    def __init__(self, patience: Patience, settings: Settings) -> None:
+        self._patience = patience
+        self._settings = settings
+        self._since = stopwatch_us()
+        self._pause = settings.backoff_seconds
+        self._soon = min(SOON_SECONDS, settings.backoff_seconds)
+        #: why the last try failed
+        self.fault: Refused | OSError | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long nothing has gone on."""
+        return (stopwatch_us() - self._since) / 1e6
+
+    def go_on(self) -> None:
+        """Be told that something went on: the waiting begins anew."""
+        self._since = stopwatch_us()
+        self._pause = self._settings.backoff_seconds
+
+    def check(self) -> None:
+        """Raise if the patience is over."""
+        if self._patience.is_over(self.seconds):
+            raise self.fault or Late("the cluster does not answer")
+
+    def pause(self, fault: Refused | OSError) -> None:
+        """Wait a little before the next try, a little longer each time."""
+        self.fault = fault
+        self.check()
+        if isinstance(fault, Refused) and fault.code == CONCURRENT_TRANSACTIONS:
+            threading.Event().wait(self._soon)
+            self._soon = min(self._soon * 2, self._settings.backoff_seconds)
+            return
+        threading.Event().wait(self._pause)
+        self._pause = min(self._pause * 2, self._settings.longest_backoff_seconds)

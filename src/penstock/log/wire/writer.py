@@ -1,0 +1,238 @@
+"""What both bodies of the writer share: rows become batches, batches go to leaders, and what goes wrong is said in the words of the log."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.errors import BrokerError, FencedError, ProductionError
+from penstock.log.base import WINDOW, OnRefused, Row, RowColumns, TopicPartition
+from penstock.log.failures import NO_PARTITION, TOO_LARGE, protocol_error
+from penstock.log.patience import Patience
+from penstock.log.row_size import row_bytes
+from penstock.log.wire.batches import Batches, Stream, columns_of, rows_of
+from penstock.log.wire.cluster import Cluster
+from penstock.log.wire.delivery import Delivery, Sent
+from penstock.log.wire.faults import Refused, said
+from penstock.log.wire.requests import NOBODY, Identity
+from penstock.log.wire.settings import Settings
+from penstock.log.wire.waiting import Waiting
+
+if TYPE_CHECKING:
+    from penstock.log._batches import Rows
+
+#: bytes of rows that are made into columns at a time
+WINDOW_BYTES = 4 << 20
+#: a batch of one row without headers is larger than its key and value by less than this
+MOST_OVERHEAD = 100
+#: open batches of all partitions take up no more than this
+MOST_OPEN_BYTES = 64 << 20
+
+
+class RowWriter:
+    """What both bodies share: rows to batches, batches to leaders, and what went wrong."""
+
+    def __init__(self, settings: Settings, patience: Patience, transactional_id: str | None) -> None:
+        self._settings = settings
+        self._patience = patience
+        self._transactional = transactional_id is not None
+        self._cluster = Cluster(settings)
+        self._batches = Batches(settings)
+        self._delivery = Delivery(self._cluster, settings, self._batches, transactional_id)
+        self._identity = NOBODY
+        self._streams: dict[TopicPartition, Stream] = {}
+        #: partitions with rows that were not sent yet
+        self._open: dict[TopicPartition, Stream] = {}
+        #: what went wrong, until it is aborted
+        self._failed: BrokerError | None = None
+        #: whether rows may come to the log that were forgotten, so that the next sequence numbers are not known
+        self._is_dirty = False
+
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
+        some: list[Row] = []
+        size = 0
+        for row in rows:
+            size += len(row[2] or b"") + len(row[3] or b"")
+            code = self._refusal(row)
+            if code is None:
+                some.append(row)
+            if code is not None or len(some) == WINDOW or size > WINDOW_BYTES:
+                self._hand_over(some)
+                some, size = [], 0
+            if code is not None:  # while it is at hand: who gives rows one by one knows then which one is meant
+                _refuse(row, code, on_refused)
+        self._hand_over(some)
+
+    def _hand_over(self, rows: list[Row]) -> None:
+        for columns in columns_of(rows):
+            self.produce_columns(columns)
+
+    def _refusal(self, row: Row) -> int | None:
+        """Return why a row cannot be sent, None if it can."""
+        topic, partition, key, value, _, headers = row
+        large = self._settings.largest
+        if (headers or len(key or b"") + len(value or b"") > large - MOST_OVERHEAD) and row_bytes(row) > large:
+            return TOO_LARGE
+        if partition is None or self._failed is not None:
+            return None
+        with self._saying("send rows", delivering=True):
+            return None if partition < self._partitions(topic) else NO_PARTITION
+        return None
+
+    def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
+        """Hand over the same rows by column."""
+        self._check_turn("send rows")
+        if self._failed is not None or not columns.size:  # it is said again at the end of the transaction
+            return
+        rows: Rows | None = None
+        with self._saying("send rows", delivering=True):
+            rows = self._rows(columns)
+        for partition, first, last in [] if rows is None else rows.runs():
+            while first < last and self._failed is None:
+                code = NO_PARTITION
+                if partition >= 0:
+                    with self._saying("send rows", delivering=True):
+                        first = self._add(self._streams[columns.topic, partition], rows, first, last)
+                    code = TOO_LARGE
+                if first < last and self._failed is None:
+                    _refuse(next(columns.rows(rows.row(first))), code, on_refused)
+                    first += 1
+        if sum(len(stream.open or b"") for stream in self._open.values()) > MOST_OPEN_BYTES:
+            with self._saying("send rows", delivering=True):
+                self._push()
+
+    def _rows(self, columns: RowColumns) -> Rows:
+        """Return rows by the partition that they go to."""
+        rows = rows_of(columns, self._partitions(columns.topic), turn=random.getrandbits(16))
+        for partition, _, _ in rows.runs():
+            if partition >= 0:  # known together, so that they are added to the transaction together
+                place = (columns.topic, partition)
+                self._open[place] = self._streams.setdefault(place, Stream(place))
+        return rows
+
+    def _add(self, stream: Stream, rows: Rows, first: int, last: int) -> int:
+        """Add rows to batches of a partition and send those that are full; return the first that is too large, or the last."""
+        while True:
+            self._open[stream.place] = stream
+            first = self._batches.add(stream, rows, first, last)
+            assert stream.open is not None
+            if first == last or stream.open.count == 0:
+                return first
+            self._send([stream])
+
+    def _send(self, streams: list[Stream]) -> None:
+        """Send the open batches of partitions."""
+        waiting = self._waiting()
+        self._prepare(waiting)
+        self._delivery.make_room(streams, waiting)
+        sealed: Sent = []
+        for stream in streams:
+            batch = self._batches.seal(stream, self._identity, transactional=self._transactional)
+            if batch is not None:
+                sealed.append((stream, batch))
+        self._delivery.send(sealed, waiting)
+
+    def _push(self) -> None:
+        """Send everything that is open."""
+        streams = [stream for stream in self._open.values() if stream.open is not None and stream.open.count]
+        if streams:
+            self._send(streams)
+        self._open.clear()
+
+    def _prepare(self, waiting: Waiting) -> None:
+        """Do what must be done before batches are sent."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Wait until every row is in the log; raise if one could not be delivered, or if none was for too long."""
+        self._check_fenced()
+        if self._failed is None:
+            with self._saying("deliver all rows in time", delivering=True):
+                self._push()
+                self._delivery.settle(self._waiting())
+        if self._failed is not None:
+            raise self._failed
+
+    def close(self) -> None:
+        """Forget rows not yet sent and let go of the connections."""
+        self._forget_rows()
+        self._cluster.close()
+
+    def _forget_rows(self) -> None:
+        """Forget rows that are not in the log."""
+        self._is_dirty |= not self._delivery.is_idle or self._failed is not None
+        if self._failed is not None:
+            self._cluster.forget_topics()
+        self._delivery.forget()
+        for stream in self._streams.values():
+            self._batches.take_back(stream.open)
+            stream.open = None
+        self._open.clear()
+        self._failed = None
+
+    def _begin_as(self, identity: Identity) -> None:
+        """Be somebody new: sequence numbers begin again."""
+        self._identity = identity
+        self._streams.clear()
+        self._is_dirty = False
+
+    def _waiting(self) -> Waiting:
+        return Waiting(self._patience, self._settings)
+
+    def _partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has. One that is missing may be about to appear."""
+        if (count := self._cluster.count(topic)) is not None:
+            return count
+        waiting = self._waiting()
+        try:
+            self._cluster.persist(waiting, lambda: self._cluster.learn([topic], waiting))
+        except Refused as refused:
+            raise Refused(refused.code, None, (topic, -1)) from refused
+        return self._cluster.count(topic) or 0
+
+    def _check_turn(self, doing: str) -> None:
+        """Raise if this may not be done now."""
+        self._check_fenced()
+
+    def _check_fenced(self) -> None:
+        if isinstance(self._failed, FencedError):
+            raise self._failed
+
+    @contextlib.contextmanager
+    def _saying(self, doing: str, *, delivering: bool = False, abortable: bool = True) -> Iterator[None]:
+        """Say what went wrong in the words of the log, and keep it until the abort that it calls for.
+
+        ``delivering``: it is said at the end, as it would be where it is noticed later. ``abortable``: not so if nobody knows whether the
+        transaction was committed, and the same call may be made again.
+        """
+        try:
+            yield
+        except (Refused, OSError) as fault:
+            error = said(fault, doing, delivering=delivering, abortable=abortable)
+            error.__cause__ = fault
+            if error.abortable or error.fatal:
+                self._failed = error
+            if not delivering or isinstance(error, FencedError):
+                raise error from fault
+        except BaseException:  # Ctrl-C: what was handed over is not complete
+            if delivering:
+                self._interrupted(doing)
+            raise
+
+    def _interrupted(self, doing: str) -> None:
+        """Be told that rows were not handed over completely."""
+        self._delivery.interrupt()
+
+
+def _refuse(row: Row, code: int, on_refused: OnRefused | None) -> None:
+    """Hand a row back."""
+    topic, partition, key, value, *_ = row
+    size = len(key or b"") + len(value or b"")
+    where = topic if partition is None else f"{topic}-{partition}"
+    error = ProductionError(f"a row of {size} bytes for {where} was refused: {protocol_error(code, 'send it')}")
+    if on_refused is None:
+        raise error
+    on_refused(row, error)
