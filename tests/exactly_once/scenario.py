@@ -87,7 +87,9 @@ class Scenario:
         """Stop the input, let the application come to its end, end it in order; return the contents of its stores."""
         self.feeder.stop()
         self._wait_for_the_end(lambda: program.running, program.text)
-        program.wait_for("RUNNING")  # the run before may have come to the end: one that has not begun cannot end in order
+        program.wait_for(
+            "RUNNING"
+        )  # the run before may have come to the end: one that has not begun cannot end in order
         return program.end()
 
     def finish_app(self, app: App) -> dict[str, Any]:
