@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.cli.kafka import Form, decoded, encoded
-from penstock.cli.produce import Shape, rows_of, write
+from penstock.cli.produce import Arriving, Shape, rows_of, write
 from penstock.dev import server
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
@@ -231,5 +231,23 @@ class Handed(list):
 def test_an_input_that_is_interrupted_counts_as_ended():
     shape = Shape("t", Form.string, Form.string, False, None, None, None, 5, ())
     handed = Handed()
-    assert write(handed, rows_of(Interrupted("a\nb\n"), shape), lambda: None, at_once=1) == 2
+    assert write(handed, rows_of(Interrupted("a\nb\n"), shape), lambda: True, lambda: None) == 2
     assert handed == [("t", None, None, b"a", 5, ()), ("t", None, None, b"b", 5, ())]
+
+
+def test_lines_that_have_come_are_handed_over_together_and_none_waits_for_the_next():
+    shape = Shape("t", Form.string, Form.string, False, None, None, None, 5, ())
+    pipe, end = os.pipe()
+    lines, handed = Arriving(os.fdopen(pipe, "rb")), []
+
+    class Telling:
+        def produce(self, rows):
+            handed.append([value.decode() for _, _, _, value, _, _ in rows])
+            if len(handed) == 1:  # only now the rest is written: the first ones did not wait for it
+                os.write(end, "\u00e9\n".encode()[:1])
+                os.write(end, "\u00e9\nlast".encode()[1:])
+                os.close(end)
+
+    os.write(end, b"one\r\ntwo\n")
+    assert write(Telling(), rows_of(lines, shape), lines.has_more, lambda: None) == 4
+    assert handed == [["one", "two"], ["\u00e9"], ["last"]]

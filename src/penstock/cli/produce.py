@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,8 @@ from penstock.clock import SystemClock
 if TYPE_CHECKING:
     from penstock.log.base import Producer, Row
 
-BATCH = 5_000
+#: records that are handed over at a time, and bytes that are read at a time
+BATCH, CHUNK = 5_000, 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,12 @@ def produce(
         raise BadOption("--separator does not go with --records or --key-from: a line has one key")
     if separator == "":
         raise BadOption("--separator must not be empty")
-    with connected(bootstrap, client, timeout=30) as log, opened(file) as (lines, told):
+    with connected(bootstrap, client, timeout=30) as log, opened(file) as (lines, more, told):
         log.admin.partitions([topic])
         producer = log.producer(None)
         producer.begin()
         try:
-            written = write(producer, rows_of(lines, shape), told, at_once=BATCH if file else 1)
+            written = write(producer, rows_of(lines, shape), more, told)
         finally:  # what was read before a bad line or Ctrl-C is written
             producer.commit()
     if as_json:
@@ -77,22 +78,67 @@ def produce(
         print(f"{written:,} record(s) written to {topic}.")
 
 
-def write(producer: Producer, rows: Iterator[Row], told: Callable[[], None], at_once: int) -> int:
-    """Hand over rows as they come, so many at once; return how many there were. Ctrl-C is an end like any other."""
+def write(producer: Producer, rows: Iterator[Row], more: Callable[[], bool], told: Callable[[], None]) -> int:
+    """Hand over rows as they come, those together that are there; return how many there were. Ctrl-C is an end like any other.
+
+    ``more``: whether another line is there.
+    """
     written = 0
-    with suppress(KeyboardInterrupt):
-        while batch := list(itertools.islice(rows, at_once)):
-            producer.produce(batch)
-            written += len(batch)
-            told()
+    batch: list[Row] = []
+
+    def hand_over() -> None:
+        nonlocal written, batch
+        some, batch = batch, []
+        if some:
+            producer.produce(some)
+        written += len(some)
+        told()
+
+    try:
+        for row in rows:
+            batch.append(row)
+            if len(batch) >= BATCH or not more():
+                hand_over()
+    except KeyboardInterrupt:
+        pass
+    finally:  # what was read before a bad line is written, too
+        hand_over()
     return written
 
 
+class Arriving:
+    """Lines of standard input; knows whether another one has come. Text without a line break at the end is the last line.
+
+    >>> lines = Arriving(io.BytesIO(b"a\\nb\\nc"))
+    >>> [(line, lines.has_more()) for line in lines]
+    [('a', True), ('b', False), ('c', False)]
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self._lines: deque[bytes] = deque()
+
+    def __iter__(self) -> Iterator[str]:
+        rest = b""
+        while came := self._data.read1(CHUNK):
+            *lines, rest = (rest + came).split(b"\n")
+            self._lines.extend(lines)
+            while self._lines:
+                yield self._lines.popleft().decode()
+        if rest:
+            yield rest.decode()
+
+    def has_more(self) -> bool:
+        """Whether another line is there."""
+        return bool(self._lines)
+
+
 @contextmanager
-def opened(file: Path | None) -> Iterator[tuple[TextIO, Callable[[], None]]]:
-    """Open the input; gives a function, too, that shows how much of a file is read."""
+def opened(file: Path | None) -> Iterator[tuple[Iterable[str], Callable[[], bool], Callable[[], None]]]:
+    """Open the input; gives functions, too, that tell if more of it is there, and show how much of a file is read."""
     if file is None:
-        yield sys.stdin, lambda: None
+        lines = Arriving(sys.stdin.buffer)
+        yield lines, lines.has_more, lambda: None
         return
     if not file.is_file():
         raise BadOption(f"there is no file {str(file)!r}")
@@ -101,11 +147,11 @@ def opened(file: Path | None) -> Iterator[tuple[TextIO, Callable[[], None]]]:
 
     with (
         file.open("rb") as data,
-        io.TextIOWrapper(data, encoding="utf-8") as lines,
+        io.TextIOWrapper(data, encoding="utf-8") as text,
         Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar,
     ):
         task = bar.add_task(file.name, total=file.stat().st_size)
-        yield lines, lambda: bar.update(task, completed=data.tell())
+        yield text, lambda: True, lambda: bar.update(task, completed=data.tell())
 
 
 def rows_of(lines: Iterable[str], shape: Shape) -> Iterator[Row]:

@@ -99,15 +99,19 @@ class Delivery:
         """Forget everything under way, and the connections on which answers to it would come."""
         if self.is_idle:
             return
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        self._answers.clear()
+        self.close()
         for stream in self._streams.values():
             stream.under_way.clear()
         self._streams.clear()
         self._bytes = 0
         self._trouble = None
+
+    def close(self) -> None:
+        """Let go of the connections; another one is made when it is needed."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._answers.clear()
 
     def _try(self, attempt: Callable[[], None]) -> None:
         """Do something with a broker. If that fails in a way that may pass, the trouble is kept, and mended before anything else."""

@@ -159,6 +159,7 @@ class RowWriter:
     def close(self) -> None:
         """Forget rows not yet sent and let go of the connections."""
         self._forget_rows()
+        self._delivery.close()
         self._cluster.close()
 
     def _forget_rows(self) -> None:
