@@ -105,12 +105,11 @@ def begin(work: Work) -> None:
 def produce_sinks(work: Work) -> None:
     """Hand over the rows for topics, in order."""
     rows = _of_kind(work, SINK)
-    for count in rows["name"].value_counts().to_pylist():
-        work.written[count["values"]] += count["counts"]
     added: Headers = ()
     if work.config["epoch_header"] is not None:
         added = ((work.config["epoch_header"], str(work.orders.epoch).encode()),)
     for topic, batch in _by_name(rows):
+        work.written[topic] += len(batch)
         spread = work.orders.partitions.get(topic, 0)
         Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added, spread))
 
@@ -187,7 +186,7 @@ def _counts(rows: pa.Table) -> Counter[tuple[str, int]]:
     """Return how many rows there are of each name and partition. To group a few rows takes Arrow a millisecond."""
     found: Counter[tuple[str, int]] = Counter()
     for batch in rows.to_batches():
-        names, partitions = batch["name"].dictionary_encode(), batch["partition"].to_numpy()
+        names, partitions = batch["name"], batch["partition"].to_numpy()
         width = int(partitions.max(initial=0)) + 1
         counts = np.bincount(names.indices.to_numpy() * width + partitions)
         for at in np.flatnonzero(counts).tolist():
@@ -198,10 +197,11 @@ def _counts(rows: pa.Table) -> Counter[tuple[str, int]]:
 def _by_name(rows: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield rows of one topic or store at a time. Those of one stay in order, and nobody sees the order of two."""
     for batch in rows.to_batches():
-        encoded = batch["name"].dictionary_encode()
-        for number, name in enumerate(encoded.dictionary.to_pylist()):
-            mine = batch if len(encoded.dictionary) == 1 else batch.filter(pc.equal(encoded.indices, number))
-            yield name, mine
+        names = batch["name"]
+        for number, name in enumerate(names.dictionary.to_pylist()):
+            mine = batch if len(names.dictionary) == 1 else batch.filter(pc.equal(names.indices, number))
+            if len(mine):  # rows may have lost others of their batch, names have not
+                yield name, mine
 
 
 def _columns(topic: str, rows: pa.RecordBatch, added: Headers = (), spread: int = 0) -> RowColumns:

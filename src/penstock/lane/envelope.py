@@ -37,11 +37,14 @@ from penstock.record import Headers, Origin
 
 RECORD, COUNTED, PENDING, SINK, CHANGELOG, NOTE, FAILURE = range(7)
 
+#: names are written once for the rows of a batch, most of which have the same
+NAME = pa.dictionary(pa.int32(), pa.string())
+
 SCHEMA = pa.schema(
     [
         pa.field("kind", pa.int8()),
         pa.field("route", pa.int64()),
-        pa.field("name", pa.string()),
+        pa.field("name", NAME),
         pa.field("partition", pa.int32()),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
@@ -254,6 +257,15 @@ def order_of(level: int, task: int, count: int, before: int = 0) -> pa.Array:
     """
     first = (level << 56) + (task << 32) + before
     return pa.array(np.arange(first, first + count, dtype=np.int64))
+
+
+def named(name: str | None, count: int) -> pa.Array:
+    """Return the column of names of rows that have the same.
+
+    >>> named("words", 2).to_pylist()
+    ['words', 'words']
+    """
+    return pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), pa.array([name], pa.string()))
 
 
 def batch_of(kind: int, routes: pa.Array, columns: Sequence[Sequence[object] | pa.Array]) -> pa.RecordBatch:

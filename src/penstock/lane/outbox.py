@@ -17,6 +17,7 @@ from penstock.lane.envelope import (
     RECORD,
     SINK,
     batch_of,
+    named,
     order_of,
     pack_headers,
     pack_place,
@@ -126,7 +127,7 @@ class Outbox:
     def _sink_columns(self, leaving: SinkColumns) -> pa.RecordBatch:
         columns, count = leaving.columns, len(leaving.columns)
         arrays: list[Any] = [
-            pa.repeat(pa.scalar(leaving.sink.topic, pa.string()), count),
+            named(leaving.sink.topic, count),
             pa.repeat(pa.scalar(-1, pa.int32()), count) if leaving.partitions is None else leaving.partitions,
             leaving.keys,
             leaving.values,
@@ -148,7 +149,7 @@ class Outbox:
             kind = COUNTED
         goes = self._goes(source, leaving, keys, columns)
         arrays: list[Any] = [
-            pa.repeat(pa.scalar(source, pa.string()), len(columns)),
+            named(source, len(columns)),
             pa.array(goes, pa.int32()),
             keys,
             values,
@@ -208,7 +209,7 @@ class Outbox:
         if not one:
             shards = _shards_of(batch.key, self._stage.shards, lambda: numbers["partition"])
         arrays: list[Any] = [
-            pa.repeat(pa.scalar(batch.source, pa.string()), count),
+            named(batch.source, count),
             pa.array(shards, pa.int32()),
             batch.key,
             batch.value,
@@ -229,7 +230,7 @@ class Outbox:
         if isinstance(writes.changelog, LogColumns):
             count = len(writes.changelog)
             names, rows, stamps = writes.changelog.names, writes.changelog.values, pa.array(writes.changelog.times)
-            where = pa.repeat(pa.scalar(store, pa.string()), count), pa.repeat(pa.scalar(shard, pa.int32()), count)
+            where = named(store, count), pa.repeat(pa.scalar(shard, pa.int32()), count)
             yield batch_of(CHANGELOG, self._order(count), [*where, names, rows, stamps])
             return
         self._logged.append((store, shard, writes.changelog))
