@@ -134,13 +134,8 @@ static PyObject *told(Runs *runs, PyObject *made) {
     return made;
 }
 
-/* Returns the first row from one on, of so many, whose key is not less: looked for nearby first. */
-static size_t first_from(Runs *runs, const Run *run, size_t from, size_t end, Bytes key) {
-    size_t step = 1, low = from, high;
-    for (high = from; high < end && compare(key_of(runs, run, high), key) < 0; high = low + step, step *= 2)
-        low = high + 1;
-    if (high > end)
-        high = end;
+/* Returns the first row of some whose key is not less. */
+static size_t first_among(Runs *runs, const Run *run, size_t low, size_t high, Bytes key) {
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (compare(key_of(runs, run, middle), key) < 0)
@@ -151,16 +146,14 @@ static size_t first_from(Runs *runs, const Run *run, size_t from, size_t end, By
     return low;
 }
 
-static size_t first_of_all(Runs *runs, const Run *run, Bytes key) {
-    size_t low = 0, high = run->rows;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare(key_of(runs, run, middle), key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+static size_t first_of_all(Runs *runs, const Run *run, Bytes key) { return first_among(runs, run, 0, run->rows, key); }
+
+/* Returns the first row from one on, of so many, whose key is not less: looked for nearby first. */
+static size_t first_from(Runs *runs, const Run *run, size_t from, size_t end, Bytes key) {
+    size_t step = 1, low = from, high;
+    for (high = from; high < end && compare(key_of(runs, run, high), key) < 0; high = low + step, step *= 2)
+        low = high + 1;
+    return first_among(runs, run, low, high > end ? end : high, key);
 }
 
 /* ---- one key, many keys */
