@@ -155,6 +155,19 @@ def hopping_and_changing(b: StreamsBuilder) -> None:
     lists.to_stream().map(lambda k, v: (str(k), v)).to("out")
 
 
+def hopping_and_merging(b: StreamsBuilder) -> None:
+    """The first value of a window is its row, and is changed by those that follow; other windows get that value, too."""
+
+    def merged(a: Any, v: Any) -> Any:
+        a.n += v.n
+        return a
+
+    boxes = Serdes.json_of(Box)
+    source = b.stream("in", key=Serdes.string, value=boxes).group_by_key()
+    sums = source.windowed_by(TimeWindows(10, advance=5, grace=5)).reduce(merged, store="s", value=boxes)
+    sums.to_stream().map(lambda k, v: (str(k), v)).to("out", value=boxes)
+
+
 def joined(b: StreamsBuilder) -> None:
     table = b.table("in", key=Serdes.string, value=Serdes.json, store="s")
     stream_of = b.stream("side", key=Serdes.string, value=Serdes.json)
@@ -172,7 +185,7 @@ def joined_with_counts(b: StreamsBuilder) -> None:
 
 SHAPES: list[Callable[[StreamsBuilder], None]] = [
     count, sum_up, totals, tuples, deleting, reduced, stateless, pass_on, rekeyed, selected, forked, meeting, mutating, table,
-    windowed, windowed_sum, hopping, hopping_and_changing, joined, joined_with_counts,
+    windowed, windowed_sum, hopping, hopping_and_changing, hopping_and_merging, joined, joined_with_counts,
 ]  # fmt: skip
 
 
@@ -203,7 +216,7 @@ def test_records_that_are_counted_ahead_are_counted_whatever_their_number(folder
 
 BY_COLUMN = [
     count, sum_up, totals, tuples, reduced, stateless, pass_on, rekeyed, selected, forked, mutating, windowed, windowed_sum,
-    hopping, hopping_and_changing,
+    hopping, hopping_and_changing, hopping_and_merging,
 ]  # fmt: skip
 
 
