@@ -58,7 +58,7 @@ def make_records(count: int, keys: int) -> Records:
             {"paid": rng.random() < 0.9, "amount": rng.randbytes(8)},
             n,
             (),
-            Origin("orders", 0, n, n, key, b"", (), 0, -1, n),
+            Origin("orders", 0, n, n, key, b"", (), 0, n),
         )
         for n in range(count)
         for key in (rng.choice(names),)

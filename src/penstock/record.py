@@ -190,10 +190,9 @@ class Origin(NamedTuple):
     """Where the record being processed came from: the coordinates and raw bytes that errors and dead letters need.
 
     Invariant: one Origin per source record, shared by everything derived from it, across lanes and levels.
-    ``partition_index`` is the source partition index that clocks are kept by (section 6 of the design), −1 where no record is at
-    hand. ``floor`` is the event time that this index is known to have reached when the record was read, −1 where the shard sees
-    every record itself. ``reached`` is the running maximum of the timestamps of its topic-partition, this record included: the
-    first sort key of a lane. ``sub`` is the position of a re-keyed record among all that its source record gave rise to.
+    ``partition_index`` is the source partition index that time is kept by (section 6 of the design), −1 where no record is at
+    hand. ``reached`` is the partition time, this record included: the first sort key of a lane. ``sub`` is the position of a
+    re-keyed record among all that its source record gave rise to.
     """
 
     topic: str | None
@@ -204,7 +203,6 @@ class Origin(NamedTuple):
     value: bytes | None
     headers: Headers
     partition_index: int = 0
-    floor: int = -1
     reached: int = -1
     sub: tuple[int, ...] = ()
 

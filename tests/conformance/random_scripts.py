@@ -39,11 +39,48 @@ def script(
     values: Sequence[str] = ("x", "y", "z"),
     nulls: float = 0.12,
 ) -> list[Step]:
-    """Steps of (topic, key, value, timestamp, headers); a record without key or value comes with probability ``nulls``."""
+    """Steps of (topic, key, value, timestamp, headers); a record without key or value comes with probability ``nulls``.
+
+    Such a record may not reach an operator, so it never brings a new greatest time: `settled`.
+    """
     steps: list[Step] = []
     for number, timestamp in enumerate(times(random, length, edges, scale)):
         key = None if random.random() < nulls / 2 else random.choice(keys)
         value = None if random.random() < nulls else f"{random.choice(values)}{number}"
         headers = ((("step", str(number).encode()),) if number % 3 else (),)
         steps.append((random.choice(topics), key, value, timestamp, *headers))
-    return steps
+    return settled(steps, keys[0], f"{values[0]}0")
+
+
+def led_by(steps: Sequence[Step], topic: str) -> list[Step]:
+    """Return steps in which no other topic has records before or beyond those of this one.
+
+    Kafka's driver runs all sub-topologies as one task, with one stream time; Kafka itself, and Penstock, do not.
+    """
+    newest, found = -1, []
+    for step in steps:
+        if step[0] == "wall_clock" or step[0] == topic:
+            newest = max(newest, step[3]) if step[0] == topic else newest
+            found.append(step)
+        elif newest >= 0:
+            found.append((*step[:3], min(step[3], newest), *step[4:]))
+    return found
+
+
+def settled(steps: Sequence[Step], key: Any, value: Any, silent: Sequence[Any] = (None,)) -> list[Step]:
+    """Return steps in which a record without a key, or with a ``silent`` value, is never the first of its topic, nor the newest.
+
+    It moves time in Penstock, and in Kafka Streams only if it reaches the operator: the one difference of their clocks
+    (`test_time_at_a_node.py` pins it).
+    """
+    newest: dict[str, int] = {}
+    found: list[Step] = []
+    for topic, its_key, its_value, timestamp, *rest in steps:
+        if its_key is None or its_value in silent:
+            if topic in newest:
+                timestamp = min(timestamp, newest[topic])
+            else:
+                its_key, its_value = its_key or key, value
+        newest[topic] = max(newest.get(topic, -1), timestamp)
+        found.append((topic, its_key, its_value, timestamp, *rest))
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from compare import Both, Run, assert_equal, run_both
-from random_scripts import share_of
+from random_scripts import settled, share_of
 
 from penstock.state.spec import Stores, StoreSpec
 from penstock.windows import SessionWindows, SlidingWindows, UnlimitedWindows
@@ -62,12 +62,14 @@ def scripts(
     count: int = MANY,
     length: int = 18,
     starts: Sequence[int] = (0, 3, 25),
+    silent: Sequence[Any] = (None,),
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the share of ``count`` scripts that is run, for `compare.check`: (topic, key, value, timestamp, headers)."""
     for number in range(share_of(count)):
         rng = random.Random(f"{seed} {number}")
         times = Times(rng, distances, start=rng.choice(starts), jumps=jumps)
-        yield [_step(rng, times, topics, keys, values, nulls) for _ in range(rng.randint(length // 2, length))]
+        steps = [_step(rng, times, topics, keys, values, nulls) for _ in range(rng.randint(length // 2, length))]
+        yield settled(steps, keys[0], values[0], silent)
 
 
 def _step(

@@ -6,6 +6,7 @@ keys again with times that go back. Expected values are taken from the real Kafk
 
 import pytest
 from compare import kafka_side, penstock_side
+from random_scripts import settled
 
 from penstock.serde import Serdes
 from penstock.state.spec import Stores
@@ -148,5 +149,5 @@ def test_versioned(join, nulls, out_of_order):
 @pytest.mark.parametrize("join", WITH_GRACE)
 def test_versioned_with_grace(join, nulls, out_of_order):
     # Kafka fails on a record without a key that a left join would let wait: see StreamTableJoin
-    script = [step for step in steps(nulls, out_of_order) if step[1] is not None]
+    script = settled([step for step in steps(nulls, out_of_order) if step[1] is not None], "A", "a")
     same_after_every_step(WITH_GRACE[join], True, script)

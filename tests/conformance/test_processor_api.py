@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from compare import Both, check, topology_class
+from random_scripts import led_by
 from sequences import scripts
 
 from penstock.errors import ProcessingError, TopologyError
@@ -34,7 +35,8 @@ def timed_scripts(seed: str, count: int, **how: Any) -> Iterator[list[tuple[Any,
 
 
 def check_all(seed: str, topology: Any, *, topics: tuple[str, ...] = ("in",), count: int = 10, **how: Any) -> None:
-    for script in timed_scripts(seed, count, topics=topics, keys="aabc"):
+    for steps in timed_scripts(seed, count, topics=topics, keys="aabc"):
+        script = led_by(steps, topics[0])
         assert_changelogs(check(topology, script, inputs=INPUTS, changelogs=False, **how))
 
 

@@ -40,11 +40,12 @@ def check_all(
     stores: bool = True,
     count: int = 16,
     extra: tuple[int, ...] = (),
+    **what: bool,
 ) -> None:
     gap, grace = windows.gap, windows.grace
     distances = (gap, gap + 1, 2 * gap, grace, gap + grace, *extra)
     for script in scripts(seed, distances, count=count):
-        check(topology, script, inputs=INPUTS, stores=stores, compacted=compacted)
+        check(topology, script, inputs=INPUTS, stores=stores, compacted=compacted, **what)
 
 
 @pytest.mark.capability("KG4", "SW1", "W3", "W6", "W7")
@@ -131,4 +132,4 @@ def test_on_window_close(name: str) -> None:
         closed = windowed(builder, windows).emit(ON_CLOSE)
         send(closed.aggregate(empty, append, merge, store=kept(windows, True), value=Serdes.string))
 
-    check_all(f"close {name}", topology, windows, compacted=True)
+    check_all(f"close {name}", topology, windows, compacted=True, headers=False)

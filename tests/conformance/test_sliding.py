@@ -31,11 +31,12 @@ def send(table: Any, windows: Any, value: Any = Serdes.string) -> None:
     table.to_stream().to("out", key=Serdes.windowed(Serdes.string, windows.difference), value=value)
 
 
-def check_all(seed: str, topology: Any, windows: Any, *, compacted: bool, count: int = 25) -> None:
+def check_all(seed: str, topology: Any, windows: Any, *, compacted: bool, count: int = 25, **what: bool) -> None:
     difference, grace = windows.difference, windows.grace
     distances = (max(difference, 3), difference + 1, 2 * difference, grace, difference + grace, 2 * difference + grace)
     for script in scripts(seed, distances, count=count, starts=(0, difference, 3 * difference)):
-        check(topology, script, inputs=INPUTS, compacted=compacted)
+        # how far the store has come is not known in every shard: a row may be seen a little longer (docs/differences.md)
+        check(topology, script, inputs=INPUTS, compacted=compacted, stores=not compacted, **what)
 
 
 @pytest.mark.capability("KG4", "TW1", "W2", "W6", "W7")
@@ -95,7 +96,7 @@ def test_on_window_close(name: str) -> None:
         closed = windowed(builder, windows).emit(ON_CLOSE)
         send(closed.aggregate(empty, append, store=kept(windows, True), value=Serdes.string), windows)
 
-    check_all(f"close {name}", topology, windows, compacted=True)
+    check_all(f"close {name}", topology, windows, compacted=True, headers=False)
 
 
 @pytest.mark.capability("EM1")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from compare import check
+from random_scripts import led_by
 from sequences import scripts
 
 from penstock.processor import PunctuationType, ValueTransformer
@@ -17,7 +18,8 @@ DISTANCES = (1, 5, 50)
 
 
 def check_all(seed: str, topology: Any, *, topics: tuple[str, ...] = ("in",), count: int = 10, **how: Any) -> None:
-    for script in scripts(seed, DISTANCES, topics=topics, keys="aabc", count=count):
+    for steps in scripts(seed, DISTANCES, topics=topics, keys="aabc", count=count):
+        script = led_by(steps, topics[0])
         check(topology, script, inputs=INPUTS, **how)
 
 

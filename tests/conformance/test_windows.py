@@ -38,9 +38,10 @@ def check_all(
     stores: bool = True,
     extra: tuple[int, ...] = (),
     count: int = 14,
+    headers: bool = True,
 ) -> None:
     for script in scripts(seed, (*distances(windows), *extra), count=count):
-        check(topology, script, inputs=INPUTS, stores=stores, compacted=compacted)
+        check(topology, script, inputs=INPUTS, stores=stores, compacted=compacted, headers=headers)
 
 
 WINDOWS = {
@@ -151,7 +152,7 @@ def test_on_window_close(name: str) -> None:
         closed = windowed(builder, windows).emit(ON_CLOSE)
         send(closed.aggregate(empty, append, store=kept(windows, True), value=Serdes.string), windows)
 
-    check_all(f"close {name}", topology, windows, compacted=False, count=30)
+    check_all(f"close {name}", topology, windows, compacted=False, count=30, headers=False)
 
 
 @pytest.mark.capability("EM1")

@@ -127,7 +127,7 @@ class Engine:
             partitions=partitions,
             limits=limits,
             waking=waking(stage),
-            timing=Timing(self.topology, idle_ms=self.config["idle_ms"], shards=stage.shards),
+            timing=Timing(self.topology, idle_ms=self.config["idle_ms"]),
         )
         self.loop.global_ends = offsets(orders.global_ends)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]

@@ -13,8 +13,9 @@ from typing import Any
 
 from penstock.engine.record import Clocks, EpochRecord, nested
 from penstock.lane.orders import Orders, Report, ShardOrder, offsets
-from penstock.lane.timing import Heard, Told, is_due
+from penstock.lane.timing import Heard, Told, is_due, known_due
 from penstock.log.base import Offsets
+from penstock.processor.punctuation import merged_snapshots
 
 #: of an epoch whose lanes are told nothing of time
 NOTHING = Told()
@@ -194,20 +195,14 @@ class Ledger:
 def merged(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the snapshots of one shard's tasks as one, from which a task resumes whatever nodes and stores it has."""
     shots = list(snapshots)
-    kinds = {kind for shot in shots for kind in shot["punctuations"]}
-    queues = {kind: [shot["punctuations"][kind] for shot in shots] for kind in sorted(kinds)}
+    kinds = sorted({kind for shot in shots for kind in shot["punctuations"]})
+    due: dict[str, list[int]] = {}
+    for feed, (known, first) in ((feed, pair) for shot in shots for feed, pair in known_due(shot)):
+        least = due.get(feed, [known, first])
+        due[feed] = [min(known, least[0]), min(first, least[1])]
     return {
-        "stream_time": max(shot["stream_time"] for shot in shots),
-        "clocks": {name: times for shot in shots for name, times in shot["clocks"].items()},
-        "punctuations": {
-            kind: {
-                "scheduled": {node: count for queue in these for node, count in queue["scheduled"].items()},
-                "due": sorted((row for queue in these for row in queue["due"]), key=lambda row: row[2]),
-                "next": min((queue["next"] for queue in these if queue["next"] is not None), default=None),
-            }
-            for kind, these in queues.items()
-        },
-        "due": {name: due for shot in shots for name, due in shot.get("due", {}).items()},
+        "punctuations": {kind: merged_snapshots(shot["punctuations"][kind] for shot in shots) for kind in kinds},
+        "due": due,
         "stores": {name: numbers for shot in shots for name, numbers in shot["stores"].items()},
     }
 

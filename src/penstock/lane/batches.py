@@ -44,15 +44,13 @@ def raw_batches(
     rows: Rows,
     topics: Sequence[str],
     source_of: dict[str, str],
-    floors: Any = None,
     mixes: Mixes = never,
     *,
     as_read: bool = False,
 ) -> Iterator[Work]:
     """Return raw rows whose times are known as batches in the order of a lane, shard by shard.
 
-    ``floors``: the watermark that the partition of each row had reached; None where no clock needs it. ``as_read``: there is no order
-    between partitions to keep, the rows of each are together.
+    ``as_read``: there is no order between partitions to keep, the rows of each are together.
     """
     if not len(rows.table):
         return
@@ -64,19 +62,18 @@ def raw_batches(
     known = sorted(set(nodes))
     source_of_topic = np.array([known.index(node) for node in nodes], dtype=np.int64)
     code = source_of_topic[rows.topic[order]]
-    yield from Sorted(order, rows.shard[order], code, known, partial(RawRows, rows, topics, floors)).work(mixes)
+    yield from Sorted(order, rows.shard[order], code, known, partial(RawRows, rows, topics)).work(mixes)
 
 
 class RawRows:
     """Raw rows in an order."""
 
-    def __init__(self, rows: Rows, topics: Sequence[str], floors: Any, order: Any) -> None:
+    def __init__(self, rows: Rows, topics: Sequence[str], order: Any) -> None:
         self._topics = topics
         self._table = _taken(rows.table.select(["key", "value", "headers"]), order)
         self._plain = self._table["headers"].null_count == len(self._table)
         found = {name: getattr(rows, name)[order] for name in ("topic", "partition", "offset", "timestamp", "reached")}
         found["index"] = found["partition"]
-        found["floor"] = np.full(len(order), -1, dtype=np.int64) if floors is None else floors[order]
         self._numbers = found
 
     def batch(self, part: slice, shard: int, source: str) -> Batch:

@@ -121,6 +121,8 @@ def _of(task: Task, name: str, meetings: Meetings) -> Chain | None:
     if on_columns is None:
         return None
     touched = operator.touches()
+    if not task.at_once.isdisjoint(touched):
+        return None
     writes = _named(touched)
     own = Chain(on_columns, writes, _named(operator.reads()), writes if operator.tells_places else _NONE)
     if below is None or (touched and all(task.stores[store].cached for store in touched)):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import StoreError, nearest
 from penstock.operators.async_map import Calls, CallSpec
-from penstock.operators.base import Forward, ObservedTime
+from penstock.operators.base import Forward
 from penstock.processor.punctuation import Cancellable
 from penstock.processor.timers import Stoppable
 from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
-from penstock.topology.node import ProcessorNode, SourceNode
+from penstock.serde.columns import Columns
+from penstock.state.event_time import EventTime
+from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
 
@@ -45,8 +47,8 @@ class NodeContext:
 
     @property
     def stream_time(self) -> int:
-        """The task's stream time."""
-        return self._task.stream_time
+        """How far the sources of the node have come."""
+        return self._task.time.now_of(self.node)
 
     def now_ms(self) -> int:
         """Wall-clock time in milliseconds."""
@@ -68,17 +70,27 @@ class NodeContext:
         """Return a read-only view of any store, any key, at the last barrier."""
         return self._task.views(name)
 
-    def observed_time(self, shared: str | None = None) -> ObservedTime:
-        """Make this operator's clock, or share one by name."""
-        name = self.node if shared is None else shared
-        self._task.clock_names[self.node] = name
-        return self._task.clock_named(name)
+    def event_time(self, shared: str | None = None) -> EventTime:
+        """Return this node's clock, or one that it shares with others by name."""
+        return self._task.time.clock(self.node if shared is None else shared)
 
-    def clock_of(self, node: str) -> ObservedTime:
-        """Return the clock of another node of the task; this operator's own where that node has none."""
+    def clock_of(self, node: str) -> EventTime:
+        """Return the clock of another node of the task; this node's own where that node has none."""
         found = self._task.topology.nodes.get(node)
         timed = isinstance(found, ProcessorNode) and found.operator.timed and self._task.runs(node)
-        return self._task.clock_named(node) if timed else self.observed_time()
+        return self._task.time.clock(node if timed else self.node)
+
+    def times_of(self, columns: Columns, shared: str | None = None) -> tuple[Any, Any]:
+        """Return the time of this node's clock at many records: without each of them, and with it."""
+        return self._task.times_of(self.node if shared is None else shared, columns)
+
+    def release(self, time: int, key: bytes) -> None:
+        """Give what is forwarded next its place: it leaves because time has come, and was due then. Call ``released`` after it."""
+        self._task.release(self.node, time, key)
+
+    def released(self) -> None:
+        """The row that ``release`` was for has gone."""
+        self._task.released()
 
     def drop(self, reason: str) -> None:
         """Count the record at hand as dropped by this node."""
@@ -114,22 +126,31 @@ class NodeContext:
         """The policies that sources of the topology have, besides the default."""
         return self._task.late_policies
 
-    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
-        """Call ``f(now)`` when the clock of this operator was told of time that no record of the shard has brought."""
-        self._task.time_calls.setdefault(self.node, []).append((f, due))
+    def time_reaching(self, due: int, shared: str | None = None) -> int:
+        """Return the time of this node's clock once it is at least ``due``."""
+        return self._task.time.reaching(self.node if shared is None else shared, due)
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether records that the node forwards may go on to a later step."""
+        return _leads_on(self._task.topology, self.node)
+
+    def on_time(
+        self,
+        f: Callable[[int], None],
+        due: Callable[[], int | None],
+        shared: str | None = None,
+        *,
+        in_batches: bool = False,
+    ) -> None:
+        """Call ``f(now)`` when time has come that no record of this node has brought."""
+        self._task.time.add_call(self.node, self.node if shared is None else shared, f, due, in_batches)
 
     @property
     def is_late(self) -> bool:
-        """Whether time had passed the timestamp of the record at hand; False where no record is.
-
-        The clock is kept only for nodes that ask. Of its own partition it knows by the record itself, whoever asked before.
-        """
+        """Whether time had passed the timestamp of the record at hand; False where no record is."""
         origin = self._task.origin
-        if origin.topic is None:
-            return False
-        clock = self.observed_time()
-        clock.advance(max(origin.timestamp, origin.reached))
-        return origin.timestamp < clock.now
+        return origin.topic is not None and origin.timestamp < self._task.time.clock(self.node).now
 
     def on_init(self, f: Callable[[], None]) -> None:
         """Call ``f`` once all nodes are open."""
@@ -150,6 +171,13 @@ class NodeContext:
     def request_commit(self) -> None:
         """Ask for a barrier soon."""
         self._task.commit_requested = True
+
+
+def _leads_on(topology: Topology, name: str) -> bool:
+    node = topology.nodes[name]
+    if isinstance(node, SinkNode):
+        return node.internal
+    return any(_leads_on(topology, child) for child in topology.children(name))
 
 
 def _is_first(topology: Topology, node: str) -> bool:

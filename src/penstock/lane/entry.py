@@ -54,8 +54,10 @@ def read(
     """Read ranges; yield the lane and the parcel of rows, in turn."""
     _take_all(rows)
     worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
-    found = taken_in(worker, given, task, parts[task])
-    return _in_turn(exchange.addressed(found, worker.stage.lanes, wrap=worker.wrapping(given)))
+    moves: list[Any] = []
+    found, wrap, lanes = taken_in(worker, given, task, parts[task], moves), worker.wrapping(given), worker.stage.lanes
+    yield from _in_turn(exchange.addressed(found, lanes, wrap=wrap))
+    yield from _in_turn(exchange.moves_to_all(moves, lanes, wrap))
 
 
 def run(
@@ -70,17 +72,21 @@ def run(
     """Run a step. ``parts``: what each task reads; None: parcels come. Yields parcels, before the last step each after its lane."""
     worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
     final: list[bytes] = []
+    moves: list[Any] = []
     if parts is None:
-        coming = exchange.opened(rows, final)
+        coming = exchange.opened(rows, final, moves)
     else:
         _take_all(rows)
         coming = read_rows(worker, given, parts[task])
-    leaving = run_step(worker, given, level, task, coming)
+    leaving = run_step(worker, given, level, task, coming, moves)
     if level == worker.stage.plan.steps[-1].level:
         yield from packed(leaving, worker.wrapping(given))
         yield from final
     else:
-        yield from _in_turn(exchange.addressed(leaving, worker.stage.lanes, final, worker.wrapping(given)))
+        wrap, lanes = worker.wrapping(given), worker.stage.lanes
+        yield from _in_turn(exchange.addressed(leaving, lanes, final, wrap))
+        if parts is not None or task == 0:  # every lane has heard of all moves, those that read each of its own
+            yield from _in_turn(exchange.moves_to_all(moves, lanes, wrap))
 
 
 def _in_turn(parcels: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ One schema for all of them, so that rows already final ride through the later st
     place      binary    RECORD, COUNTED: where it (the last of them) came from and its order in a lane; else null
 
     place      reached (8)  topic number (4)  partition (4)  offset (8)  { 0x01 sub (4) }  0x00
-               timestamp (8)  floor (8)  partition index (4)  [ msgpack of raw key, raw value, headers ]
+               timestamp (8)  partition index (4)  [ msgpack of raw key, raw value, headers ]
 
 All numbers of a place are big-endian with the sign bit turned over, so that places sort as bytes the way records are ordered. The
 number of a topic is its position among the names of all source topics, sorted. The raw bytes go along only where a dead letter may
@@ -61,7 +61,7 @@ _decode_headers = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...]).
 _decode_raw = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]).decode
 
 _HEAD = Struct(">QIIQ")
-_TAIL = Struct(">BQQI")
+_TAIL = Struct(">BQI")
 _SUB = Struct(">BI")
 _LONG, _INT = 1 << 63, 1 << 31
 
@@ -99,13 +99,13 @@ def unpack_headers(data: bytes | None) -> Headers:
 def pack_place(origin: Origin, sub: tuple[int, ...], topic: int, raw: bool) -> bytes:
     """Return an origin with a position as bytes; ``topic``: its number; ``raw``: with the bytes of the source record.
 
-    >>> origin = Origin("t", 1, 7, 5, b"k", None, (), 1, 4, 5, (0, 2))
+    >>> origin = Origin("t", 1, 7, 5, b"k", None, (), 1, 5, (0, 2))
     >>> unpack_place(pack_place(origin, (0, 2), 3, True), ["", "", "", "t"]) == origin
     True
     """
-    _, partition, offset, timestamp, key, value, headers, index, floor, reached, _ = origin
+    _, partition, offset, timestamp, key, value, headers, index, reached, _ = origin
     head = _HEAD.pack(reached + _LONG, topic, partition + _INT, offset + _LONG)
-    tail = _TAIL.pack(0, timestamp + _LONG, floor + _LONG, index + _INT)
+    tail = _TAIL.pack(0, timestamp + _LONG, index + _INT)
     if len(sub) == 1:
         head += _SUB.pack(1, sub[0])
     else:
@@ -122,7 +122,7 @@ def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
     while data[at]:
         sub += _SUB.unpack_from(data, at)[1:]
         at += _SUB.size
-    _, timestamp, floor, index = _TAIL.unpack_from(data, at)
+    _, timestamp, index = _TAIL.unpack_from(data, at)
     at += _TAIL.size
     key, value, headers = _decode_raw(data[at:]) if len(data) > at else (None, None, ())
     return Origin(
@@ -134,7 +134,6 @@ def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
         value,
         headers,
         index - _INT,
-        floor - _LONG,
         reached - _LONG,
         sub,
     )
@@ -145,7 +144,7 @@ def _places_of(depth: int) -> np.dtype[Any]:
     """Return what places with so many subs and without raw bytes are made of."""
     head = (("reached", ">u8"), ("topic", ">u4"), ("partition", ">u4"), ("offset", ">u8"))
     subs = (field for at in range(depth) for field in ((f"one{at}", "u1"), (f"sub{at}", ">u4")))
-    return np.dtype([*head, *subs, ("end", "u1"), ("timestamp", ">u8"), ("floor", ">u8"), ("index", ">u4")])
+    return np.dtype([*head, *subs, ("end", "u1"), ("timestamp", ">u8"), ("index", ">u4")])
 
 
 #: bytes of a place without subs, and of each sub
@@ -157,14 +156,14 @@ def pack_places(numbers: Mapping[str, Any], subs: Any = None) -> pa.Array:
 
     ``sub``, if it is there, has the subs of an origin in a row, with −1 behind them; ``subs`` are one more for each.
 
-    >>> numbers = dict(topic=[3], partition=[1], offset=[7], timestamp=[5], index=[1], floor=[-1], reached=[9])
+    >>> numbers = dict(topic=[3], partition=[1], offset=[7], timestamp=[5], index=[1], reached=[9])
     >>> origin = {name: np.array(column) for name, column in numbers.items()}
     >>> packed = pack_places(origin, np.array([2]))
-    >>> packed[0].as_py() == pack_place(Origin("t", 1, 7, 5, None, None, (), 1, -1, 9), (2,), 3, False)
+    >>> packed[0].as_py() == pack_place(Origin("t", 1, 7, 5, None, None, (), 1, 9), (2,), 3, False)
     True
     >>> found = unpack_places(packed)
-    >>> found["offset"].tolist(), found["floor"].tolist(), found["sub"].tolist()
-    ([7], [-1], [[2]])
+    >>> found["offset"].tolist(), found["sub"].tolist()
+    ([7], [[2]])
     >>> unpack_places(pa.concat_arrays([pack_places(origin), pack_places(found, np.array([4]))]))["sub"].tolist()
     [[-1, -1], [2, 4]]
     """
@@ -195,7 +194,7 @@ def _packed(numbers: Mapping[str, Any], subs: Sequence[Any]) -> pa.Array:
     places["topic"] = numbers["topic"]
     for at, column in enumerate(subs):
         places[f"one{at}"], places[f"sub{at}"] = 1, column
-    for name in ("reached", "offset", "timestamp", "floor"):
+    for name in ("reached", "offset", "timestamp"):
         places[name] = numbers[name].astype(np.uint64) + np.uint64(_LONG)
     for name in ("partition", "index"):
         places[name] = (numbers[name] + _INT).astype(np.uint32)
@@ -236,7 +235,7 @@ def _unpacked(data: pa.Array, depth: int) -> dict[str, Any] | None:
     if not all(flag.all() for flag in flags) or buffer["end"].any() or (buffer["partition"] < _INT).any():
         return None
     numbers: dict[str, Any] = {"topic": buffer["topic"].astype(np.int64)}
-    for name in ("reached", "offset", "timestamp", "floor"):
+    for name in ("reached", "offset", "timestamp"):
         numbers[name] = (buffer[name].astype(np.uint64) - np.uint64(_LONG)).astype(np.int64)
     for name in ("partition", "index"):
         numbers[name] = buffer[name].astype(np.int64) - _INT

@@ -15,8 +15,8 @@ from penstock.lane.parcel import Wrap, opened_parcel, parcel_of
 
 #: a parcel is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 22
-#: the first byte of a parcel tells whether its rows are final
-GOING, FINAL = b"\0", b"\1"
+#: the first byte of a parcel tells whether its rows go to a lane, are final, or are moves of time
+GOING, FINAL, MOVES = b"\0", b"\1", b"\2"
 
 
 def addressed(
@@ -31,7 +31,7 @@ def addressed(
     >>> [(lane, parcel[:1] == FINAL) for lane, parcel in parcels]
     [(0, False), (1, False), (0, True)]
     >>> rides = []
-    >>> rows = opened([parcel for _, parcel in parcels[1:]], rides)
+    >>> rows = opened([parcel for _, parcel in parcels[1:]], rides, [])
     >>> [batch["value"].to_pylist() for batch in rows], len(rides)
     ([[b'b', b'c']], 1)
     """
@@ -50,11 +50,21 @@ def addressed(
         yield _addressed(_FINAL, parcel)
 
 
-def opened(parcels: Iterable[bytes], final: list[bytes]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the parcels of a lane; those that are final are put aside, unopened."""
+def moves_to_all(moves: list[pa.RecordBatch], lanes: int, wrap: Wrap = parcel_of) -> Iterator[tuple[int, bytes]]:
+    """Yield the moves of time in a parcel for each lane; to be called when all rows have gone."""
+    if any(len(batch) for batch in moves):
+        parcel = MOVES + wrap(moves)
+        for lane in range(lanes):
+            yield lane, parcel
+
+
+def opened(parcels: Iterable[bytes], final: list[bytes], moves: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the parcels of a lane; those that are final are put aside, unopened, and so are moves of time."""
     for parcel in parcels:
         if parcel[:1] == FINAL:
             final.append(parcel[1:])
+        elif parcel[:1] == MOVES:
+            moves += opened_parcel(memoryview(parcel)[1:]).to_batches()
         else:
             yield from opened_parcel(memoryview(parcel)[1:]).to_batches()
 

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.lane.source import Raw
+from penstock.lane.timeline import PARTITIONS
 from penstock.record import Headers, Origin
 from penstock.serde.columns import Spots, spots_of
 
@@ -39,8 +40,6 @@ RAW_SCHEMA = pa.schema(
 )
 TOLD_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
 MARKED_SCHEMA = TOLD_SCHEMA.append(pa.field("mark", pa.int64()))
-#: partitions of a topic that a place has room for
-PARTITIONS = 1 << 16
 UNKNOWN, JUDGE = -1, -2
 
 #: greatest time of each (topic, partition)
@@ -162,7 +161,7 @@ def _subs(rows: Any) -> Iterable[tuple[int, ...]]:
 
 
 class NumberedOrigins:
-    """Makes origins of their numbers, by name: topic, partition, offset, timestamp, index, floor, reached, and sub, if there are such.
+    """Makes origins of their numbers, by name: topic, partition, offset, timestamp, index, reached, and sub, if there are such.
 
     ``raw``: the columns of raw keys and values, and what makes the headers; None where they have not come along.
     """
@@ -192,7 +191,7 @@ class NumberedOrigins:
             headers = repeat(()) if self._raw[2] is None else self._raw[2]()[part]
         subs: Iterable[Any] = _subs(self._numbers["sub"][part]) if "sub" in numbers else repeat(())
         places = (topics, numbers["partition"], numbers["offset"], numbers["timestamp"], keys, values, headers)
-        times = (numbers["index"], numbers["floor"], numbers["reached"])
+        times = (numbers["index"], numbers["reached"])
         return list(map(_new_origin, zip(*places, *times, subs, strict=False)))
 
     def spots(self, begin: int, end: int) -> Spots:
@@ -200,8 +199,9 @@ class NumberedOrigins:
         numbers = {name: column[begin:end] for name, column in self._numbers.items()}
         return Spots(
             lambda at: self.between(begin + at, begin + at + 1)[0],
-            lambda: (numbers["index"], numbers["floor"]),
+            lambda: numbers["index"],
             lambda: numbers["timestamp"],
+            end - begin,
             numbers,
         )
 
@@ -309,12 +309,9 @@ def numbered(table: pa.Table) -> Rows:
     return Rows(table, shard, place // PARTITIONS, place % PARTITIONS, offset, timestamp, reached, mark)
 
 
-def reach(rows: Rows, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[Rows, Times]:
-    """Tell the time that each row reached, and how far the topics got; rows keep their places.
-
-    ``by_shard``: the times are those that the rows of the shard reached; else (one reader has all rows) those of the partition.
-    """
-    reached, after = _greatest_so_far(rows, rows.timestamp, topics, before, by_shard)
+def reach(rows: Rows, topics: Sequence[str], before: Times) -> tuple[Rows, Times]:
+    """Tell the partition time of each row, of rows that one reader has, and how far the partitions got; rows keep their places."""
+    reached, after = _greatest_so_far(rows, rows.timestamp, topics, before)
     return rows._replace(reached=reached), after
 
 
@@ -322,17 +319,16 @@ def reach_marks(rows: Rows, topics: Sequence[str], before: Times) -> tuple[Rows,
     """Tell the watermark that each row reached, of rows that one reader has, and how far the topics got."""
     if rows.mark is None:
         return rows, {}
-    reached, after = _greatest_so_far(rows, rows.mark, topics, before, by_shard=False)
+    reached, after = _greatest_so_far(rows, rows.mark, topics, before)
     return rows._replace(mark=reached), after
 
 
-def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Times, by_shard: bool) -> tuple[Any, Times]:
+def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Times) -> tuple[Any, Times]:
     if not len(rows.table):
         return times, {}
-    shard = rows.shard if by_shard else np.zeros_like(rows.shard)
-    order = order_by((rows.offset, rows.partition, rows.topic, shard))
-    topic, partition, shard = rows.topic[order], rows.partition[order], shard[order]
-    edges = starts_of(shard, topic, partition)
+    order = order_by((rows.offset, rows.partition, rows.topic))
+    topic, partition = rows.topic[order], rows.partition[order]
+    edges = starts_of(topic, partition)
     groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     places = [(topics[topic[at]], int(partition[at])) for at in edges[:-1]]
     least = np.array([before.get(place, -1) for place in places], dtype=np.int64)

@@ -10,9 +10,10 @@ import pyarrow as pa
 from penstock.clock import stopwatch_us
 from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, header_text
+from penstock.lane.inbox import RAW_SCHEMA, header_text
 from penstock.lane.orders import READING, Orders, Report, Stage, encode_report
 from penstock.lane.run import tell_times
+from penstock.lane.timeline import PARTITIONS
 from penstock.lane.worker import Worker
 from penstock.log.native import shards_of
 from penstock.log.rows import RangeRows
@@ -42,12 +43,12 @@ def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterat
             yield pa.concat_batches(waiting)
 
 
-def taken_in(worker: Worker, orders: Orders, task: int, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
-    """Yield raw rows, with their times where the first step needs them; then what it took. A failure is a row of the envelope."""
-    first, report = worker.stage.plan.steps[0], Report(READING, task, spent={"read": 0, "exchange": 0})
-    rows = read_rows(worker, orders, ranges)
-    if first.timed and worker.stage.shards > 1:
-        rows = tell_times(worker, orders, rows)
+def taken_in(
+    worker: Worker, orders: Orders, task: int, ranges: Iterable[Range], moves: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield raw rows with their times, then what it took; fill ``moves``, of time. A failure is a row of the envelope."""
+    report = Report(READING, task, spent={"read": 0, "exchange": 0})
+    rows = tell_times(worker, orders, read_rows(worker, orders, ranges), moves)
     try:
         since = stopwatch_us()
         for batch in rows:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError, TopologyError, nearest
 from penstock.lane.async_calls import CallPool
@@ -14,9 +16,9 @@ from penstock.lane.failure import decide
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
-from penstock.lane.timing import Heard, Place, Timing, Told, is_due
+from penstock.lane.timeline import NO_MOVES, PARTITIONS, Timelines, find_moves
+from penstock.lane.timing import Heard, Place, Timing, Told, feeds_of, is_due
 from penstock.plan.plan import make_plan
-from penstock.processor.punctuation import PunctuationType
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState
@@ -82,15 +84,13 @@ class Lanes:
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
-        self._by_shard = {
-            name for step in plan.steps if step.level == 0 and step.exchange and not step.timed for name in step.sources
-        }
         self._reached: dict[tuple[str, int], int] = {}
-        self._reached_in_shard: dict[tuple[str, int, int], int] = {}
         self._clock = clock
-        self._timing = Timing(topology, idle_ms=config["idle_ms"], shards=shards)
+        self._timing = Timing(topology, idle_ms=config["idle_ms"])
         self._steps = {step.level: step for step in plan.steps}
         self._told = Told()
+        self._moves: list[tuple[Place, int, int, int]] = []
+        self._times: Timelines | None = None
         self._met: set[tuple[int, int]] = set()
         self._marks: dict[Place, int] = {}
         self._new: set[Place] = set()
@@ -102,6 +102,7 @@ class Lanes:
             "config": config,
             "clock": clock,
             "partitions": self.partitions_of,
+            "feeds": feeds_of(topology),
         }
         self.globals = GlobalTables(topology, state("global"), shared, clock)
         self._calls = CallPool()
@@ -196,31 +197,17 @@ class Lanes:
         place = (raw.topic, raw.partition)
         self._new.add(place)
         before = self._reached.get(place, -1)
-        reached = max(before, timestamp)
-        if (
-            source in self._by_shard
-        ):  # no clock needs more than the order: a lane then knows only the shard's own records
-            in_shard = (*place, self.route(source, raw.key, raw.partition))
-            reached = max(before, self._reached_in_shard.get(in_shard, -1), timestamp)
-            self._reached_in_shard[in_shard] = reached
-        else:
-            self._reached[place] = reached
-        floor = reached if self.shards > 1 else -1
-        strategy = self.sources[source].watermark
-        if strategy is not None and not strategy.moves_with_timestamps:
+        reached = self._reached[place] = max(before, timestamp)
+        watermark, strategy = reached, self.sources[source].watermark
+        if strategy is not None and strategy.function is not None:
             mark = self._readers[source].watermark(key, value, timestamp, raw)
-            floor = self._marks[place] = max(self._marks.get(place, -1), -1 if mark is None else mark)
+            watermark = self._marks[place] = max(self._marks.get(place, -1), -1 if mark is None else mark)
+        elif strategy is not None:
+            watermark = max(reached - strategy.lag, 0)
+        self._moves.append((place, raw.offset, reached, watermark))
+        self._times = None
         return Origin(
-            raw.topic,
-            raw.partition,
-            raw.offset,
-            timestamp,
-            raw.key,
-            raw.value,
-            raw.headers,
-            raw.partition,
-            floor,
-            reached,
+            raw.topic, raw.partition, raw.offset, timestamp, raw.key, raw.value, raw.headers, raw.partition, reached
         )
 
     def _refuse(self, source: str, raw: Raw, error: DeserializationError) -> None:
@@ -244,12 +231,12 @@ class Lanes:
         task = self.tasks[record.shard]
         self._meet(task, self.levels[record.source])
         task.process(record.source, record.key, record.value, record.timestamp, record.headers, record.origin)
-        task.punctuate(PunctuationType.STREAM_TIME)
 
     def punctuate_wall_clock(self) -> None:
         """Run the wall-clock punctuators that are due, shard by shard."""
         for task in self.tasks:
-            task.punctuate(PunctuationType.WALL_CLOCK_TIME)
+            task.time.start(self._timelines(), nodes=())
+            task.punctuate()
 
     # time
 
@@ -262,26 +249,39 @@ class Lanes:
 
     def is_due(self, told: Told) -> bool:
         """Whether an epoch without records would give something."""
-        return any(is_due(told, task.times()) for task in self.tasks)
+        return any(is_due(told, {"due": task.time.due()}) for task in self.tasks)
 
     def begin(self, told: Told) -> None:
-        """Begin an epoch. A task is told of time when its first record of a level comes, or when that makes something due."""
+        """Begin an epoch. Its records are to be read before the first one is run: they say how time goes on."""
         self._told = told
         self._met.clear()
+
+    def _timelines(self) -> Timelines:
+        if self._times is None:
+            topics = sorted({topic for topic, _ in self._reached})
+            numbers = {topic: number for number, topic in enumerate(topics)}
+            rows = sorted((numbers[t] * PARTITIONS + p, offset, *rest) for (t, p), offset, *rest in self._moves)
+            columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+            source_of = {topic: source for topic in topics if (source := self.source_of(topic)) is not None}
+            moves = find_moves(*columns) if rows else NO_MOVES
+            self._times = Timelines(moves, topics, source_of, self._told.feeds, self._reached)
+        return self._times
 
     def _meet(self, task: Task, level: int) -> None:
         if (level, task.shard) not in self._met:
             self._met.add((level, task.shard))
-            task.meet(self._told, self._steps[level].nodes)
+            task.time.start(self._timelines(), self._steps[level].nodes)
+            task.begin()
 
     def tell(self, level: int | None = None) -> None:
-        """Tell the tasks of time, and let them give out what is due: the nodes of a level, or of all."""
+        """Bring the tasks to the time at the end of the epoch, and let them give out what is due: the nodes of a level, or of all."""
         for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
             for task in self.tasks:
-                if step.scheduling or is_due(self._told, task.times(step.nodes)):
-                    self._meet(task, step.level)
                 if (step.level, task.shard) in self._met:
-                    task.tell(self._told, step.nodes)
+                    task.finish()
+                elif task.time.is_due(self._timelines(), step.nodes):
+                    self._meet(task, step.level)
+                    task.finish()
 
     def flush(self) -> None:
         """Let every cached store forward what changed, and all calls be answered."""
@@ -302,9 +302,7 @@ class Lanes:
 
     def commit(self) -> Iterator[ChangelogRow]:
         """Seal the epoch of every shard, write it to the state, and yield its changelog rows."""
-        for (topic, partition, _), time in self._reached_in_shard.items():
-            self._reached[topic, partition] = max(self._reached.get((topic, partition), -1), time)
-        self._reached_in_shard = {}
+        self._moves, self._times = [], None
         arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
         self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.lane.envelope import FAILURE, SCHEMA, SINK
@@ -27,9 +28,14 @@ def parts_of(stage: Stage, rows: list[pa.RecordBatch]) -> list[Part]:
     """Return a letter: a part for each lane, if these need nothing of each other, else one for all of them."""
     (first, *later) = stage.plan.steps
     rows = [pa.concat_batches(rows)] if rows else []
-    if later or not first.exchange or _needs_times(stage):
+    if later or not first.exchange or not _is_split(stage, rows):
         return [(None, _packed(rows))]
     return [(lane, _packed(mine)) for lane, mine in enumerate(split(rows, "shard", stage.lanes))]
+
+
+def _is_split(stage: Stage, rows: Batches) -> bool:
+    """Whether each lane may have its own rows alone: nothing depends on time, and their order not on the rows of others."""
+    return not stage.plan.timed and all(len(np.unique(numbers(batch["place"]))) <= 1 for batch in rows)
 
 
 def answer_letter(worker: Worker, orders: Orders, parts: Iterable[Part]) -> list[bytes]:
@@ -43,19 +49,20 @@ def answer_letter(worker: Worker, orders: Orders, parts: Iterable[Part]) -> list
             found += run_letter(worker, orders, letter)
         else:
             rows = pa.ipc.open_stream(letter) if letter else ()
-            found += run_step(worker, orders, worker.stage.plan.steps[0].level, lane, rows)
+            found += run_step(worker, orders, worker.stage.plan.steps[0].level, lane, rows, [])
     return list(packed(pa.Table.from_batches(found, SCHEMA).combine_chunks().to_batches()))
 
 
 def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.RecordBatch]:
     """Run all steps of an epoch; yield what leaves the last one, and what earlier ones have made final."""
-    going = list(_raw_rows(worker, orders, letter))
+    moves: Batches = []
+    going = list(_raw_rows(worker, orders, letter, moves))
     for step in worker.stage.plan.steps:
         lanes = worker.stage.lanes if step.exchange else 1
         by_lane = split(going, "shard" if going and "shard" in going[0].schema.names else "route", lanes)
         going = []
         for lane, batches in enumerate(by_lane):
-            for batch in run_step(worker, orders, step.level, lane, batches):
+            for batch in run_step(worker, orders, step.level, lane, batches, moves):
                 if not len(batch):
                     continue
                 # rows that are final never enter a step again, so a batch is of one sort
@@ -69,18 +76,10 @@ def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.Rec
     yield from going
 
 
-def _raw_rows(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a letter, with their times if the first step needs them."""
-    if not letter:
-        return iter(())
-    batches = pa.ipc.open_stream(letter)
-    return tell_times(worker, orders, batches) if _needs_times(worker.stage) else iter(batches)
-
-
-def _needs_times(stage: Stage) -> bool:
-    """Whether the first step is told, of each record, how far its partition was: so of all lanes' records."""
-    first = stage.plan.steps[0]
-    return first.timed and first.exchange and stage.shards > 1
+def _raw_rows(worker: Worker, orders: Orders, letter: bytes, moves: Batches) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a letter, with their times; fill ``moves``."""
+    batches = pa.ipc.open_stream(letter) if letter else ()
+    return tell_times(worker, orders, batches, moves)
 
 
 def _packed(batches: Batches) -> bytes:

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.lane.timing import Told
+from penstock.lane.timing import Told, feeds_of
 from penstock.log.base import Offsets
+from penstock.plan.feeds import Feed
 from penstock.plan.plan import Plan, Step
 from penstock.topology.node import SourceNode
 from penstock.watermark import LatePolicy
@@ -40,6 +41,11 @@ class Stage:
     def sources(self) -> dict[str, SourceNode]:
         """The source nodes by name."""
         return {name: node for name, node in self.plan.topology.nodes.items() if isinstance(node, SourceNode)}
+
+    @cached_property
+    def feeds(self) -> dict[str, Feed]:
+        """What moves the time of each node and store."""
+        return feeds_of(self.plan.topology)
 
     @cached_property
     def keeps_raw(self) -> bool:

@@ -55,7 +55,7 @@ class Outbox:
 
     def leaving(self, outputs: Iterable[Row | SinkColumns]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that have left a task."""
-        index = 0  # of a record among all that the task gave out: its order among siblings
+        index = 1  # of a record among all that the task gave out: its order among siblings; before it comes what time gives out
         for rows in _runs_of(outputs):
             if isinstance(rows, SinkColumns):
                 if rows.sink.internal:
@@ -169,7 +169,7 @@ class Outbox:
                 return np.full(len(columns), leaving.shard, dtype=np.int64)
             keys = pa.array([columns.origin(at).key for at in range(len(columns))], pa.binary())
         # without a key it stays with its source partition
-        return _shards_of(keys, shards, lambda: np.maximum(columns.of_source(columns.spots.numbers()[0]), 0))
+        return _shards_of(keys, shards, lambda: np.maximum(columns.of_source(columns.spots.indexes()), 0))
 
     def _places(self, columns: Columns, subs: Any) -> Any:
         """Return where records came from, each with its position among siblings."""

@@ -78,22 +78,18 @@ class Sources:
                 reached[i] = JUDGE
         return rows._replace(mark=marks, reached=reached)
 
-    def floors(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], several: bool) -> Any:
-        """Return the watermark that the partition of each row had reached; None where no clock needs to know.
-
-        ``several``: there are several shards, so that no clock sees every record itself.
-        """
-        names = [source_of[topic] for topic in topics]
+    def watermarks(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str]) -> Any:
+        """Return the watermark that the partition of each row has with it: the partition time, less what its strategy allows for."""
         if not self.asking and not self.lags:
-            return rows.reached if several else None
-        floors = rows.reached.copy() if several else np.full(len(rows.reached), -1, dtype=np.int64)
-        for number, name in enumerate(names):
-            mine = rows.topic == number
+            return rows.reached
+        found = rows.reached.copy()
+        for number, topic in enumerate(topics):
+            name, mine = source_of[topic], rows.topic == number
             if name in self.lags:
-                floors[mine] = np.maximum(rows.reached[mine] - self.lags[name], 0)
+                found[mine] = np.maximum(rows.reached[mine] - self.lags[name], 0)
             elif name in self.asking:
-                floors[mine] = rows.mark[mine]
-        return floors
+                found[mine] = rows.mark[mine]
+        return found
 
     def columns(self, batch: Batch, told: Callable[[str], None]) -> Columns | None:
         """Return the records of a batch by column, read when somebody asks for them; None if one of them cannot be.

@@ -12,7 +12,7 @@ An exception does not leave the task as one: it goes to the driver as a FAILURE 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,10 +39,10 @@ from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
 from penstock.lane.reading import Sources
 from penstock.lane.task import Task
-from penstock.lane.timing import is_due
+from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
+from penstock.lane.timing import known_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
-from penstock.processor.punctuation import PunctuationType
 from penstock.serde.columns import Columns
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
@@ -55,10 +55,12 @@ Batches = Iterable[pa.RecordBatch]
 FEW = 4
 
 
-def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Run one step in one task; a failure is a row, too."""
+def run_step(
+    worker: Worker, orders: Orders, level: int, task: int, batches: Batches, moves: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run one step in one task; a failure is a row, too. ``moves``: of time, filled once all batches are there."""
     try:
-        yield from StepRun(worker, orders, level, task).run(batches)
+        yield from StepRun(worker, orders, level, task, moves).run(batches)
     except GeneratorExit:
         worker.calls.give_up()
         raise
@@ -67,8 +69,10 @@ def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Bat
         yield batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
 
 
-def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Fill in, where the records are read, the timestamp of each and the time that its partition had reached."""
+def tell_times(
+    worker: Worker, orders: Orders, batches: Batches, moves: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Fill in, where the records are read, the timestamp of each and the partition time; add the moves of time to ``moves``."""
     sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
     before, marks = offsets(orders.reached), offsets(orders.marks)
     for batch in batches:
@@ -77,10 +81,15 @@ def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.
         rows = sources.ask_marks(rows, orders.topics, orders.source_of)
         judged = rows.reached == JUDGE
         times = np.where(judged, -1, rows.timestamp)
-        rows, after = inbox.reach(rows._replace(timestamp=times), orders.topics, before, by_shard=False)
+        known = dict(before)
+        rows, after = inbox.reach(rows._replace(timestamp=times), orders.topics, before)
         before.update(after)
         rows, after = inbox.reach_marks(rows, orders.topics, marks)
         marks.update(after)
+        if worker.stage.plan.timed:
+            moves.append(
+                _moves_of(rows, sources.watermarks(rows, orders.topics, orders.source_of), judged, known, orders)
+            )
         told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
         schema = inbox.TOLD_SCHEMA
@@ -88,6 +97,23 @@ def tell_times(worker: Worker, orders: Orders, batches: Batches) -> Iterator[pa.
             told.append(pa.array(rows.mark))
             schema = inbox.MARKED_SCHEMA
         yield pa.RecordBatch.from_arrays([*kept, *told], schema=schema)
+
+
+def _moves_of(rows: Rows, watermarks: Any, judged: Any, known: inbox.Times, orders: Orders) -> pa.RecordBatch:
+    """Return the records of a batch that moved the time of their partition."""
+    order = inbox.order_by((rows.offset, rows.partition, rows.topic))
+    order = order[~judged[order]]
+    partition = (rows.topic * PARTITIONS + rows.partition)[order]
+    moves = find_moves(partition, rows.offset[order], rows.reached[order], watermarks[order])
+    # the first row of a partition in a batch has moved it only if it is further than those before
+    before = _known_of(moves.partition, known, orders)
+    return moves.where((moves.reached > before) | (moves.watermark != moves.reached)).batch()
+
+
+def _known_of(partitions: Any, known: inbox.Times, orders: Orders) -> Any:
+    numbers, at = np.unique(partitions, return_inverse=True)
+    places = [(orders.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers.tolist()]
+    return np.array([known.get(place, -1) for place in places], dtype=np.int64)[at]
 
 
 def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.RecordBatch]:
@@ -107,7 +133,8 @@ def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.Recor
 class StepRun:
     """One step in one task. ``task`` is the lane, or where there was no exchange the number of the reading task."""
 
-    def __init__(self, worker: Worker, orders: Orders, level: int, task: int) -> None:
+    def __init__(self, worker: Worker, orders: Orders, level: int, task: int, moves: list[pa.RecordBatch]) -> None:
+        self._moves = moves
         self._worker = worker
         self._stage = worker.stage
         self._orders = orders
@@ -124,6 +151,7 @@ class StepRun:
         #: how far the partitions are, and their watermarks
         self._reached, self._marks = offsets(orders.reached), offsets(orders.marks)
         self._waking = self._waking_shards()
+        self._timelines: Timelines | None = None
         self._tasks: dict[int, Task] = {}
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
@@ -150,10 +178,9 @@ class StepRun:
             self._task(shard)
         self._spent("operators")
         for shard, task in sorted(self._tasks.items()):
-            task.flush()
             if self._step.exchange:
-                task.tell(self._orders.told)
-                task.flush()
+                task.finish()
+            task.flush()
             yield from self._outgoing(shard, task)
         yield from self._outbox.rest()
         self._spent("encode")
@@ -163,7 +190,7 @@ class StepRun:
         """Do what the wall clock makes due, before the first record."""
         waking, self._waking = self._waking, []
         for shard in waking:
-            self._task(shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
+            self._task(shard).punctuate()
 
     def _leaving(self) -> Iterator[pa.RecordBatch]:
         """Yield what has come of the rows so far: memory that was used is used again while it is near."""
@@ -194,7 +221,8 @@ class StepRun:
             if rows.mark is not None:
                 marks = _greatest(rows, rows.mark, orders.topics)
         else:
-            rows, after = inbox.reach(rows, orders.topics, self._reached, by_shard=self._step.exchange)
+            known = dict(self._reached)
+            rows, after = inbox.reach(rows, orders.topics, self._reached)
             rows, marks = inbox.reach_marks(rows, orders.topics, self._marks)
             self._reached.update(after)
             self._marks.update(marks)
@@ -202,18 +230,17 @@ class StepRun:
         self._report.marks += [(topic, partition, mark) for (topic, partition), mark in marks.items() if mark >= 0]
         if not self._step.exchange:  # no state: one task runs them all
             rows = rows._replace(shard=np.zeros_like(rows.shard))
-        floors = None
-        if any(step.timed for step in stage.plan.steps):
-            floors = self._sources.floors(rows, orders.topics, orders.source_of, stage.shards > 1)
+        if not told and stage.plan.timed:  # where the records are read: the moves go on to the lanes
+            watermarks = self._sources.watermarks(rows, orders.topics, orders.source_of)
+            self._moves.append(_moves_of(rows, watermarks, np.zeros(len(watermarks), dtype=bool), known, orders))
         own = [n for n, topic in enumerate(orders.topics) if orders.source_of[topic] in self._step.sources]
         mine = np.isin(rows.topic, own)
         if not mine.all():
-            theirs = None if floors is None else floors[~mine]
-            for batch in raw_batches(rows.where(~mine), orders.topics, orders.source_of, theirs):
+            for batch in raw_batches(rows.where(~mine), orders.topics, orders.source_of):
                 assert not isinstance(batch, Mixed)
                 yield self._outbox.pass_on(batch)
-            rows, floors = rows.where(mine), None if floors is None else floors[mine]
-        return raw_batches(rows, orders.topics, orders.source_of, floors, self._mixes, as_read=self._as_read)
+            rows = rows.where(mine)
+        return raw_batches(rows, orders.topics, orders.source_of, self._mixes, as_read=self._as_read)
 
     def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
@@ -301,7 +328,21 @@ class StepRun:
     def _due_shards(self) -> list[int]:
         """Return the shards that have something to give once they are told of time, with or without a record."""
         shots = self._orders.snapshots.get(self._level, {}) if self._step.exchange else {}
-        return [shard for shard in self._own_shards() if shard in shots and is_due(self._orders.told, shots[shard])]
+        return [shard for shard in self._own_shards() if shard in shots and self._is_due(shots[shard])]
+
+    def _is_due(self, snapshot: Mapping[str, Any]) -> bool:
+        """Whether something waits in a shard for a time that comes in this epoch."""
+        timelines = self._times()
+        return any(known < timelines.timeline(feed).end >= due for feed, (known, due) in known_due(snapshot))
+
+    def _times(self) -> Timelines:
+        """Return the times of the epoch; to be asked when all that comes to the step is there."""
+        if self._timelines is None:
+            orders = self._orders
+            known = [(topic, partition) for topic, partition, _ in orders.reached]
+            moves = Moves.of(self._moves)
+            self._timelines = Timelines(moves, orders.topics, orders.source_of, orders.told.feeds, known)
+        return self._timelines
 
     def _first_shard(self) -> int:
         return self._number if self._step.exchange and self._number < self._stage.shards else 0
@@ -336,6 +377,8 @@ class StepRun:
             for_one_epoch=True,
             calls=partial(self._worker.calls.caller, 0),  # a worker runs one lane at a time, any of them
             counted=stage.counted_topics,
+            timelines=self._times() if self._step.exchange else None,
+            feeds=stage.feeds,
         )
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:
@@ -343,7 +386,7 @@ class StepRun:
         for level, shots in orders.snapshots.items():  # a store that steps share is as far as any of them brought it
             if level != self._level and shard in shots:
                 task.resume_stores(shots[shard]["stores"])
-        task.meet(orders.told)
+        task.begin()
         return task
 
     def _partitions(self, topic: str) -> int:
@@ -403,11 +446,11 @@ def _greatest(rows: Rows, column: Any, topics: Sequence[str]) -> inbox.Times:
     """Return how far each partition got, of rows whose times were told."""
     if not len(column):
         return {}
-    place = rows.topic * inbox.PARTITIONS + rows.partition
+    place = rows.topic * PARTITIONS + rows.partition
     order = np.argsort(place, kind="stable")
     edges = inbox.starts_of(place[order])[:-1]
     greatest = np.maximum.reduceat(column[order], edges).tolist()
-    places = (divmod(at, inbox.PARTITIONS) for at in place[order[edges]].tolist())
+    places = (divmod(at, PARTITIONS) for at in place[order[edges]].tolist())
     return {(topics[topic], partition): time for (topic, partition), time in zip(places, greatest, strict=True)}
 
 

@@ -7,6 +7,7 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from penstock.clock import Clock
@@ -17,10 +18,13 @@ from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
 from penstock.lane.sink import Row, SinkColumns, open_sink
-from penstock.lane.timing import Told
+from penstock.lane.task_time import PUNCTUATED, TaskTime, released_at
+from penstock.lane.timeline import NO_MOVES, Timelines
+from penstock.lane.timing import feeds_of
 from penstock.operators.async_map import Calls, CallSpec
-from penstock.operators.base import Forward, MarkedTime, ObservedTime
-from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType
+from penstock.operators.base import Forward
+from penstock.plan.feeds import Feed, forwarded_at_once
+from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
@@ -31,8 +35,8 @@ from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
 
-#: the order of rows that time gives out at the end of an epoch: behind those of all records
-AT_THE_END = 1 << 62
+#: of a task that runs without an epoch: global tables
+NO_TIMELINES = Timelines(NO_MOVES, (), {}, {}, ())
 #: passes over the cached stores at one barrier; more of them do not end by themselves
 MOST_FLUSHES = 1000
 
@@ -59,6 +63,8 @@ class Task:
         for_one_epoch: bool = False,
         calls: Callable[[str, CallSpec], Calls] | None = None,
         counted: Container[str] = (),
+        timelines: Timelines | None = None,
+        feeds: Mapping[str, Feed] | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -67,24 +73,22 @@ class Task:
         self.config = config
         self.clock = clock
         self.origin: Origin = NO_ORIGIN
-        self.stream_time = -1
+        #: the place in the order of what time gives out at the moment; None while a record is at hand
+        self.placed: Origin | None = None
         self.outputs: list[Row | SinkColumns] = []
         #: topics of ours whose records are only counted
         self.counted = counted
         self.dropped: dict[tuple[str, str], int] = {}
-        self.clocks: dict[str, ObservedTime] = {}
-        #: node → its clock; and what it does when time is told, with what says when that is due
-        self.clock_names: dict[str, str] = {}
-        self.time_calls: dict[str, list[tuple[Callable[[int], None], Callable[[], int | None]]]] = {}
+        self._feeds = feeds_of(topology) if feeds is None else feeds
+        self.time = TaskTime(self, timelines or NO_TIMELINES, self._feeds)
         self.commit_requested = False
-        self._at_end = False
         self.global_stores = global_stores or {}
         self.views = views or self._no_views
         self.init_calls: dict[str, list[Callable[[], None]]] = {}
         self.close_calls: list[Callable[[], None]] = []
         self.barrier_calls: list[Callable[[], None]] = []
         self.calls = calls or self._no_calls
-        self._punctuation = {kind: PunctuationQueue(kind) for kind in PunctuationType}
+        self._wall_clock = PunctuationQueue(PunctuationType.WALL_CLOCK_TIME)
         #: how many partitions a topic has
         self.partitions_of = partitions
         #: asked about every failure
@@ -92,64 +96,49 @@ class Task:
         self._order = tuple(topology.nodes if nodes is None else nodes)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self.late_policies = frozenset(node.late for node in sources if node.late is not None) - {LatePolicy.accept}
-        self._has_marks = any(_is_marked(node) for node in sources)
         self._sources: dict[str | None, SourceNode | None] = {None: None}
-        #: where sources have watermark strategies: the watermark of the record at hand (None: its source has none)
-        self.watermark: Callable[[], int | None] | None = self._watermark if self._has_marks else None
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
-        self._columns = ByColumn(self, plain=not self._has_marks and topology.wrapper is None)
+        self._columns = ByColumn(self, plain=topology.wrapper is None)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
         self._open_nodes()
         for name in self._order:
             for initialise in self.init_calls.get(name, ()):
                 initialise()
+        self._watch_ends()
+        self.time.in_order(self._order)
         self._sealed_schedule = for_one_epoch
 
     # records
 
     def process(self, source: str, key: Any, value: Any, timestamp: int, headers: Headers, origin: Origin) -> None:
         """Run one record through the nodes below a source."""
-        self.origin = origin
-        self._reach(timestamp)
-        try:
-            self.entries[source](key, value, timestamp, headers)
-        except Exception as error:
-            self.judge.fail(error)
-
-    def _reach(self, timestamp: int) -> None:
-        """Let stream time come to that of the record at hand, or to its watermark."""
-        if self._has_marks and self.marked(self.origin.topic):
-            timestamp = self.origin.floor
-        if timestamp > self.stream_time:
-            self.stream_time = timestamp
+        self.process_all(source, [(key, value, timestamp, headers, origin)])
 
     def process_all(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         """Run a batch of decoded records, in order: the hot loop of a lane.
 
         Punctuators of stream time run between records, as soon as they are due.
         """
-        if self._has_marks:
-            self._process_marked(source, records)
-            return
-        entry = self.entries[source]
-        waiting = self._punctuation[PunctuationType.STREAM_TIME].waiting
-        stream_time = self.stream_time
+        entry, come_to, cursors, queues = self.entries[source], self.time.come_to, self.time.cursors, self.time.queues
+        at_once = self._at_once
         try:
             for key, value, timestamp, headers, origin in records:
+                if cursors:
+                    come_to(origin)
                 self.origin = origin
-                if timestamp > stream_time:
-                    stream_time = self.stream_time = timestamp
                 entry(key, value, timestamp, headers)
-                if waiting:
-                    self.punctuate(PunctuationType.STREAM_TIME)
+                if at_once:
+                    self._forward_at_once()
+                if queues:
+                    self.time.punctuate(origin)
         except Exception as error:
             self.judge.fail(error)
 
     def takes_columns(self, *sources: str) -> bool:
         """Whether records of a source may go by column; of several sources: whether they may go together."""
-        if self._punctuation[PunctuationType.STREAM_TIME].waiting:
+        if self.time.stops_batches:
             return False
         return self._columns.takes(*sources) if len(sources) == 1 else self._columns.takes_together(sources)
 
@@ -169,13 +158,9 @@ class Task:
         return True
 
     def _has_run(self, columns: Columns) -> None:
-        self.stream_time = max(self.stream_time, int(columns.timestamps.max()))
         self.origin = columns.origin(len(columns) - 1)
-
-    def _process_marked(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
-        for record in records:
-            self.process(source, *record)
-            self.punctuate(PunctuationType.STREAM_TIME)
+        if self.time.cursors:
+            self.time.skip_to(self.origin)
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
@@ -207,14 +192,6 @@ class Task:
             self._sources[topic] = next((node for node in nodes if node.reads(topic)), None)
         return self._sources[topic]
 
-    def marked(self, topic: str | None) -> bool:
-        """Whether the source of a topic has a watermark strategy that is not the default."""
-        source = self.source_of(topic)
-        return source is not None and _is_marked(source)
-
-    def _watermark(self) -> int | None:
-        return self.origin.floor if self.marked(self.origin.topic) else None
-
     # time
 
     def schedule(
@@ -227,106 +204,73 @@ class Task:
                 "lost with it\n  remedy:   schedule it in init(), and keep in a store whether it has anything to do; or set timers, "
                 "which are state: stores=[Stores.timers(name)] and context.timers"
             )
-        now = self.stream_time if punctuation is PunctuationType.STREAM_TIME else self.clock.now_ms()
-        return self._punctuation[punctuation].schedule(node, every, f, start, now)
+        if punctuation is PunctuationType.STREAM_TIME:
+            return self.time.queue_of(node).schedule(node, every, f, start, self.time.now_of(node))
+        return self._wall_clock.schedule(node, every, f, start, self.clock.now_ms())
 
     def schedule_at(self, node: str, schedule: Schedule, f: Callable[[int], None]) -> Cancellable:
         """Register what a source does at the times of a schedule."""
-        return self._punctuation[PunctuationType.WALL_CLOCK_TIME].schedule_at(node, schedule, f, self.clock.now_ms())
+        return self._wall_clock.schedule_at(node, schedule, f, self.clock.now_ms())
 
     def runs(self, node: str) -> bool:
         """Whether a node is one of this task's."""
         return node in self._order
 
-    def clock_named(self, name: str) -> ObservedTime:
-        """Return the clock of this name, made when it is first asked for."""
-        if name not in self.clocks:
-            self.clocks[name] = MarkedTime(self) if self._has_marks else ObservedTime(self)
-        return self.clocks[name]
+    def times_of(self, clock: str, columns: Columns) -> tuple[Any, Any]:
+        """Return the time of a clock at many records: without each of them, and with it."""
+        return self.time.of_records(clock, columns)
 
-    def meet(self, told: Told, nodes: Container[str] | None = None) -> None:
-        """Let the clocks know, before the records of an epoch, how far the sources have come; nothing is given out.
+    def begin(self) -> None:
+        """Do what time has made due since the last barrier without a record: partitions that are idle, the wall clock."""
+        self.time.begin()
 
-        A clock behind a node that holds results back hears only of source partitions that it has seen nothing of: what comes
-        out in this epoch may be older than the rest. A store hears of those, too: nothing of it expires before their time.
-        """
-        for node in self._order:
-            if nodes is not None and node not in nodes:
-                continue
-            name = self.clock_names.get(node, node)
-            pairs = told.clocks.get(name)
-            if pairs is None:
-                continue
-            if name in self.clocks:
-                clock = self.clocks[name]
-                (clock.meet if name in told.behind else clock.see_all)(pairs)
-            for store in self.topology.stores_of(node):
-                if store in self.stores:
-                    self.stores[store].meet(pairs, name in told.behind)
+    def finish(self) -> None:
+        """Come to the time at the end of the epoch; what that makes due leaves."""
+        self.time.finish()
 
-    def tell(self, told: Told, nodes: Container[str] | None = None) -> None:
-        """Let the clocks know how far the sources have come over all shards, and give out what that makes due.
+    def punctuate(self) -> bool:
+        """Run what is due by the wall clock; True if something ran."""
+        return self._wall_clock.punctuate(
+            self.clock.now_ms(), lambda node, f, time: self.run_punctuator(node, f, time, NO_ORIGIN)
+        )
 
-        Node by node, upstream first: what a node gives out meets clocks behind it that are not told yet. ``nodes``: of these
-        only. To be called when the records of the epoch are done and the caches have forwarded; they have to once more, then.
-        """
-        told_of: set[str] = set()  # a shard that sees every record itself is told of idle partitions only
-        for name in self._order:
-            clock = self.clocks.get(self.clock_names.get(name, ""))
-            if clock is None or (nodes is not None and name not in nodes):
-                continue
-            pairs = told.clocks.get(self.clock_names[name])
-            if pairs is None:
-                continue
-            before = clock.now
-            clock.take(pairs)
-            if clock.now > before or max((time for _, time in pairs), default=-1) >= 0:
-                told_of.add(self.clock_names[name])
-            for call, _ in self.time_calls.get(name, ()) if self.clock_names[name] in told_of else ():
-                self._run_timed(name, call, clock.now)
-            for store in self.topology.stores_of(name):
-                if store in self.stores:
-                    self.stores[store].take(pairs)
-        if told.stream_time > self.stream_time:
-            self.stream_time = told.stream_time
-            self._at_end = True
-            self.punctuate(PunctuationType.STREAM_TIME)
-            self._at_end = False
-
-    def _run_timed(self, node: str, f: Callable[[int], None], now: int) -> None:
-        self._at_end = True
-        self._run_punctuator(node, f, now)
-        self._at_end = False
-
-    def _due(self, nodes: Container[str] | None = None) -> dict[str, int]:
-        """Return, by clock, the least time at which a node has something to give."""
-        found: dict[str, int] = {}
-        for node, calls in self.time_calls.items():
-            if nodes is not None and node not in nodes:
-                continue
-            name = self.clock_names[node]
-            for _, due in calls:
-                at = due()
-                if at is not None:
-                    found[name] = min(at, found.get(name, at))
-        return found
-
-    def punctuate(self, punctuation: PunctuationType) -> bool:
-        """Run what is due now; True if something ran."""
-        if punctuation is PunctuationType.STREAM_TIME:
-            return self.stream_time >= 0 and self._punctuation[punctuation].punctuate(
-                self.stream_time, self._run_punctuator
-            )
-        return self._punctuation[punctuation].punctuate(self.clock.now_ms(), self._run_punctuator)
-
-    def _run_punctuator(self, node: str, f: Callable[[int], None], timestamp: int) -> None:
-        # rows for other steps: in front of the epoch's records, or behind them; of several shards in their order
-        reached = AT_THE_END if self._at_end else NO_ORIGIN.reached
-        self.origin = NO_ORIGIN._replace(timestamp=timestamp, reached=reached, sub=(self.shard,))
+    def run_punctuator(self, node: str, f: Callable[[int], None], timestamp: int, origin: Origin) -> None:
+        """Call a punctuator or timer. Its rows come behind those of the record that moved time, of several shards in their order."""
+        sub = (self.shard,) if origin.topic is None else (PUNCTUATED, self._numbers[node], self.shard)
+        self.placed = origin._replace(key=None, value=None, headers=(), sub=sub)
+        self.origin = NO_ORIGIN._replace(timestamp=timestamp)
         try:
             f(timestamp)
+            self._forward_at_once()
         except Exception as error:
             self.judge.judge_timed(node, timestamp, error)
+        finally:
+            self.placed = None
+
+    def run_timed(self, node: str, f: Callable[[int], None], now: int, origin: Origin) -> None:
+        """Let a node give out what is due at a move of time."""
+        self.origin = origin
+        try:
+            f(now)
+            self._forward_at_once()
+        except Exception as error:
+            self.judge.judge_timed(node, now, error)
+
+    def release(self, node: str, time: int, key: bytes) -> None:
+        """Give what the node forwards next its place in the order: it leaves because time has come, and was due then.
+
+        Invariant: whoever calls this calls ``released`` when the row has gone.
+        """
+        self._at_hand = self.origin
+        self.placed = self.origin = released_at(self.origin, self._numbers[node], time, key)
+
+    def released(self) -> None:
+        """The row has gone: the record at hand is that of before."""
+        self.origin, self.placed = self._at_hand, None
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {node: number for number, node in enumerate(self.topology.nodes)}
 
     # the barrier
 
@@ -338,6 +282,11 @@ class Task:
                 settle()
         except Exception as error:
             self.judge.fail(error)
+
+    def _forward_at_once(self) -> None:
+        """Let the stores forward what has changed whose updates reach a node that acts on time: it is to get each at its time."""
+        for store in self._at_once:
+            store.flush()
 
     def _flush_stores(self) -> None:
         """Let the cached stores forward what changed, upstream stores first, again until nothing is left.
@@ -372,37 +321,28 @@ class Task:
 
         ::
 
-            stream_time   the greatest timestamp taken out for processing
-            clocks        clock → [partition index, greatest timestamp]…
             punctuations  kind → how many each node has scheduled, when the next ones are due
-            due           clock → the least time at which a node has something to give without a record
+            due           feed → the time that the task knows, the least time at which a node has something to do without a record
             stores        store → times, sequence numbers, marks (``Store.snapshot``)
         """
-        times = self.times()
         kept = {name: store.snapshot() for name, store in self.stores.items()}
-        return {**times, "stores": {name: numbers for name, numbers in kept.items() if numbers}}
-
-    def times(self, nodes: Container[str] | None = None) -> dict[str, Any]:
-        """Return the part of the snapshot that is about time; ``nodes``: what is due of these only."""
         return {
-            "stream_time": self.stream_time,
-            "clocks": {name: [list(pair) for pair in clock.times.items()] for name, clock in self.clocks.items()},
-            "punctuations": {kind.value: queue.snapshot() for kind, queue in self._punctuation.items()},
-            "due": self._due(nodes),
+            "punctuations": {
+                "stream_time": merged_snapshots(queue.snapshot() for queue in self.time.queues.values()),
+                "wall_clock_time": self._wall_clock.snapshot(),
+            },
+            "due": self.time.due(),
+            "stores": {name: numbers for name, numbers in kept.items() if numbers},
         }
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Go on where the task stood that gave the snapshot; to be called before the first record.
 
-        Clocks and stores that are new since then begin as they would without it; what is no longer there is ignored.
+        Stores that are new since then begin as they would without it; what is no longer there is ignored.
         """
-        self.stream_time = snapshot["stream_time"]
-        for name, times in snapshot["clocks"].items():
-            if name in self.clocks or self.runs(name):  # a node that asks whether a record is late makes its clock then
-                self.clock_names.setdefault(name, name)
-                self.clock_named(name).set((index, time) for index, time in times)
-        for kind, queue in self._punctuation.items():
-            queue.resume(snapshot["punctuations"][kind.value])
+        for queue in self.time.queues.values():
+            queue.resume(snapshot["punctuations"]["stream_time"])
+        self._wall_clock.resume(snapshot["punctuations"]["wall_clock_time"])
         self.resume_stores(snapshot["stores"])
 
     def resume_stores(self, numbers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -421,11 +361,27 @@ class Task:
 
     def _open_stores(self) -> dict[str, Any]:
         names = dict.fromkeys(store for node in self._order for store in self.topology.stores_of(node))
-        return {
+        opened = {
             name: open_store(self.topology.stores[name], self.state, self)
             for name in names
             if name not in self.global_stores
         }
+        self.at_once = forwarded_at_once(self.topology).intersection(
+            name for name, store in opened.items() if store.cached
+        )
+        self._at_once = [opened[name] for name in opened if name in self.at_once]
+        for name, store in opened.items():
+            if store.keeps_time:
+                self.time.add_store(name, store)
+        return opened
+
+    def _watch_ends(self) -> None:
+        """Let rows that end by time leave, and those downstream hear of it, in front of the first record whose time it is."""
+        for node in self._order:
+            for name in self.topology.stores_of(node):
+                store = self.stores.get(name)
+                if store is not None and store.spec.ttl is not None and store.keeps_time:
+                    self.time.add_call(node, f"store/{name}", store.expire, store.earliest_end)
 
     def _open_nodes(self) -> None:
         """Open children before parents, so that a parent's forward is its child itself."""
@@ -456,7 +412,3 @@ class Task:
 
     def _no_calls(self, node: str, spec: CallSpec) -> Calls:
         raise TopologyError(f"node {node} makes asynchronous calls, but runs where there is nobody to make them")
-
-
-def _is_marked(source: SourceNode) -> bool:
-    return source.watermark is not None and not source.watermark.moves_with_timestamps

@@ -1,13 +1,12 @@
-"""What the lanes are told of time: how far the sources have come, over all lanes, as of the last barrier.
+"""What the lanes are told of time: how far the sources have come, as of the last barrier, by feed.
 
-A shard hears of time by its own records. A shard whose keys are quiet would keep its windows for ever, so at the end of each epoch
-the clocks of its nodes are told how far the sources of each node had come; and without input a *tick*, an epoch without records,
-runs where that makes something due.
+Within the epoch the records themselves move time (``lane.timeline``). Without input a *tick*, an epoch without records, runs where
+time that has gone on by itself makes something due.
 
 ::
 
-    index 0   ───────●───────────●───▶ 120       a clock counts the indexes that are not idle;
-    index 1   ────●──────▶ 75                    its time is the least of them: 75
+    index 0   ───────●───────────●───▶ 120       the time of a feed counts the indexes that are not idle;
+    index 1   ────●──────▶ 75                    it is the least of them: 75
     index 2   ─▶ 20  idle                        (all idle: the greatest, 120, and it goes on with the
                                                  wall clock if every source was given ``idle_after``)
 
@@ -16,15 +15,13 @@ Pure arithmetic: the driver of the engine and the test driver share it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from penstock.plan.feeds import Feed, find_feeds
-from penstock.plan.plan import KEEPS_TIME
-from penstock.state.partition_times import IDLE, PartitionTimes
+from penstock.plan.feeds import Feed, feed_of_store, find_feeds
 from penstock.topology.node import ProcessorNode, SourceNode
 from penstock.topology.topology import Topology
 
@@ -35,14 +32,14 @@ Place: TypeAlias = tuple[str, int]
 class Told(msgspec.Struct, frozen=True, array_like=True):
     """What the lanes are told in one epoch."""
 
-    #: clock → the time of each index; −1: whatever the shard itself has seen; ``IDLE``: it is not waited for
-    clocks: dict[str, list[tuple[int, int]]] = {}
-    #: for punctuators and timers by stream time; −1: whatever the shard itself has seen
-    stream_time: int = -1
-    #: clocks behind nodes that hold results back: what these give out in the epoch is older than its time
-    behind: list[str] = []
-    #: (sources, index, time) of times that no record has brought, but the wall clock
+    #: feed → (partition index, time) of each index that is not idle
+    feeds: dict[str, list[tuple[int, int]]] = {}
+    #: (feed, index, time) of times that no record has brought, but the wall clock
     ahead: list[tuple[str, int, int]] = []
+
+    def time_of(self, feed: str) -> int:
+        """Return the time of a feed: the least of its indexes; −1 before the first record."""
+        return min((time for _, time in self.feeds.get(feed, ())), default=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +52,12 @@ class Heard:
     marks: Mapping[Place, int] = field(default_factory=dict)
     #: wall-clock time of the last record
     arrived: Mapping[Place, int] = field(default_factory=dict)
-    #: (sources, index) → time that the wall clock has brought
+    #: (feed, index) → time that the wall clock has brought
     ahead: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 class _Index(NamedTuple):
-    """A source partition index as one clock sees it: the time that its records brought, and the time that it has."""
+    """A source partition index as one feed sees it: the time that its records brought, and the time that it has."""
 
     brought: int
     time: int
@@ -69,42 +66,32 @@ class _Index(NamedTuple):
 
 
 class Timing:
-    """Which clocks a topology has, what feeds them, and what they are told."""
+    """Which feeds a topology has, and how far each has come."""
 
-    def __init__(self, topology: Topology, *, idle_ms: int, shards: int) -> None:
-        nodes = topology.nodes
-        feeds = find_feeds(topology)
-        self._sources = {name: node for name, node in nodes.items() if isinstance(node, SourceNode)}
-        self._feeds = {name: feed for name, feed in feeds.items() if feed.sources and _has_clock(topology, name)}
-        self._scheduling = [
-            feeds[name]
-            for name, node in nodes.items()
-            if isinstance(node, ProcessorNode) and node.operator.scheduling and feeds[name].sources
-        ]
+    def __init__(self, topology: Topology, *, idle_ms: int) -> None:
+        self._sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
+        self._feeds = sorted(set(feeds_of(topology).values()), key=lambda feed: feed.group)
         self._idle_ms = idle_ms
-        self._shards = shards
 
     def told(self, heard: Heard, source_of: Mapping[str, str], waiting: Container[Place], now: int) -> Told:
         """Return what the lanes are told in an epoch that begins now.
 
         ``source_of``: topic → source; ``waiting``: partitions of which something is still to be read; ``now``: the wall clock.
         """
-        known: dict[frozenset[str], dict[int, int]] = {}
+        found: dict[str, list[tuple[int, int]]] = {}
         ahead: list[tuple[str, int, int]] = []
-        for feed in (*self._feeds.values(), *self._scheduling):
-            if feed.sources not in known:
-                indexes = self._indexes(feed.sources, heard, source_of, waiting, now)
-                known[feed.sources] = times = self._counting(feed.sources, indexes, now)
-                brought = {index: time for index, time in times.items() if time > indexes[index].time}
-                ahead += [(_group(feed.sources), index, time) for index, time in brought.items()]
-        clocks = {name: _held(known[feed.sources], feed) for name, feed in self._feeds.items() if known[feed.sources]}
-        least = [_least(_held(known[feed.sources], feed)) for feed in self._scheduling]
-        behind = [name for name in clocks if self._feeds[name].hold]
-        return Told(clocks, min(least, default=-1), behind, ahead)
+        for feed in self._feeds:
+            if feed.group in found:
+                continue
+            indexes = self._indexes(feed, heard, source_of, waiting, now)
+            times = self._counting(feed.sources, indexes, now)
+            found[feed.group] = sorted(times.items())
+            ahead += [(feed.group, index, time) for index, time in times.items() if time > indexes[index].time]
+        return Told({feed: times for feed, times in found.items() if times}, ahead)
 
     def _indexes(
         self,
-        sources: frozenset[str],
+        feed: Feed,
         heard: Heard,
         source_of: Mapping[str, str],
         waiting: Container[Place],
@@ -113,7 +100,7 @@ class Timing:
         indexes: dict[int, _Index] = {}
         for place, reached in heard.reached.items():
             source = source_of.get(place[0])
-            if source not in sources:
+            if source not in feed.sources:
                 continue
             time = self._watermark(source, place, reached, heard)
             if time < 0:  # it has said nothing about time yet
@@ -122,7 +109,7 @@ class Timing:
             idle = place not in waiting and now - arrived >= self._idle_after(source)
             other = indexes.get(place[1], _Index(time, time, arrived, idle))
             time, arrived, idle = max(time, other.brought), max(arrived, other.arrived), idle and other.idle
-            ahead = heard.ahead.get((_group(sources), place[1]), -1)
+            ahead = heard.ahead.get((feed.group, place[1]), -1)
             indexes[place[1]] = _Index(time, max(time, ahead), arrived, idle)
         return indexes
 
@@ -137,62 +124,47 @@ class Timing:
         return self._idle_ms if strategy is None or strategy.idle is None else int(strategy.idle)
 
     def _counting(self, sources: frozenset[str], indexes: Mapping[int, _Index], now: int) -> dict[int, int]:
-        """Return the times of the indexes, ``IDLE`` where none is waited for.
-
-        One shard that reads one partition sees everything itself, and is told nothing that no record brought: −1.
-        """
-        alone = self._shards == 1 and len(indexes) == 1
-        times = {index: IDLE if seen.idle else -1 if alone else seen.time for index, seen in indexes.items()}
-        if not indexes or not all(seen.idle for seen in indexes.values()):
+        """Return the times of the indexes that count: those that are not idle; if all are, the greatest."""
+        times = {index: seen.time for index, seen in indexes.items() if not seen.idle}
+        if times or not indexes:
             return times
         greatest = max(indexes, key=lambda index: indexes[index].time)
         time = indexes[greatest].time
         topics = (node for source in sources if (node := self._sources[source]).schedule is None)
         strategies = [node.watermark for node in topics]  # a scheduled source goes with the wall clock anyway
         if any(strategy is None or strategy.idle is None for strategy in strategies):
-            return times | {greatest: -1 if alone else time}
+            return {greatest: time}
         quiet_for = now - max(seen.arrived for seen in indexes.values())
         last = max(seen.brought for seen in indexes.values())
-        return times | {greatest: max(time, last + max(quiet_for, 0))}
+        return {greatest: max(time, last + max(quiet_for, 0))}
 
 
-def _has_clock(topology: Topology, name: str) -> bool:
-    """Whether a name is that of a shared clock, or of a node that may have one."""
-    node = topology.nodes.get(name)
-    if not isinstance(node, ProcessorNode):
-        return True
-    kinds = (topology.stores[store].kind for store in topology.stores_of(name))
-    shared = (other.operator.shared_clock for other in topology.nodes.values() if isinstance(other, ProcessorNode))
-    return node.operator.timed or any(kind in KEEPS_TIME for kind in kinds) or name in shared
+def feeds_of(topology: Topology) -> dict[str, Feed]:
+    """Return what feeds the nodes, shared clocks and stores of a topology, by name; of a store ``store/`` and its name.
 
-
-def _group(sources: frozenset[str]) -> str:
-    return "+".join(sorted(sources))
-
-
-def _held(times: Mapping[int, int], feed: Feed) -> list[tuple[int, int]]:
-    return [(index, time if time < 0 else max(time - feed.hold, 0)) for index, time in sorted(times.items())]
-
-
-def _least(times: Iterable[tuple[int, int]]) -> int:
-    return min((time for _, time in times if time != IDLE), default=-1)
+    ``stream/`` and the name of a node that may schedule: what moves its stream time, as in Kafka all that its sub-topology reads.
+    """
+    feeds = find_feeds(topology)
+    stores = {f"store/{name}": feed_of_store(topology, feeds, name) for name in topology.stores}
+    streams: dict[str, Feed] = {}
+    for part in topology.subtopologies():
+        nodes = [name for name in part.nodes if isinstance(topology.nodes[name], ProcessorNode)]
+        sources = frozenset[str]().union(*(feeds[name].sources for name in nodes))
+        scheduling = [name for name in nodes if topology.nodes[name].operator.scheduling]  # type: ignore[union-attr]
+        streams |= {f"stream/{name}": Feed(sources) for name in scheduling}
+    return {name: feed for name, feed in (feeds | stores | streams).items() if feed.sources}
 
 
 def is_due(told: Told, snapshot: Mapping[str, Any]) -> bool:
-    """Whether a task has something to give if it is told this: it moves a clock, and something waits for that time."""
-    for clock, due in snapshot.get("due", {}).items():
-        pairs = told.clocks.get(clock)
-        if pairs is not None:
-            before, after = _moved(snapshot["clocks"].get(clock, ()), pairs)
-            if before < after and due <= after:
-                return True
-    first = snapshot["punctuations"].get("stream_time", {}).get("next")
-    return first is not None and first <= told.stream_time > snapshot["stream_time"]
+    """Whether a task has something to give if it is told this: time has moved, and something waits for it.
+
+    ``snapshot["due"]``: feed → (the time that the task knows, the least time of the sources at which it has something to give).
+    """
+    return any(known < told.time_of(feed) >= due for feed, (known, due) in known_due(snapshot))
 
 
-def _moved(own: Iterable[Any], pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    time = PartitionTimes()
-    time.set((index, at) for index, at in own)
-    before = time.now
-    time.take(pairs)
-    return before, time.now
+def known_due(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield what is due, by feed; versions before 0.2 kept it by clock, and hear of it again in their next epoch."""
+    for feed, pair in snapshot.get("due", {}).items():
+        if not isinstance(pair, int):
+            yield feed, (pair[0], pair[1])

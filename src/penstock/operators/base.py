@@ -21,7 +21,7 @@ from penstock.schedule import Schedule
 from penstock.serde import Serde
 from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.state.as_of import ReadColumns, ReadRaw
-from penstock.state.partition_times import PartitionTimes
+from penstock.state.event_time import EventTime
 from penstock.watermark import LatePolicy
 
 if TYPE_CHECKING:
@@ -33,68 +33,6 @@ Forward: TypeAlias = Callable[[Any, Any, int, Headers], None]
 Emit: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 #: reads a table by key: (value, timestamp), or None where the key is absent
 Lookup: TypeAlias = Callable[[Any], "tuple[Any, int] | None"]
-
-
-class ObservedTime(PartitionTimes):
-    """The clock of one operator in one shard (section 6 of the design).
-
-    ``now`` is the minimum over source partition indexes of the greatest timestamp seen from that index; with one index it is
-    Kafka Streams' observed stream time. −1 before the first record.
-    """
-
-    __slots__ = ("_task",)
-
-    def __init__(self, task: HasOrigin) -> None:
-        super().__init__()
-        self._task = task
-
-    def advance(self, timestamp: int) -> int:
-        """Take in the timestamp of the record at hand; return the time now, this record included."""
-        origin = self._task.origin
-        if origin.floor > timestamp:
-            timestamp = origin.floor
-        times, index = self.times, origin.partition_index
-        if timestamp > times.get(index, -1):
-            if len(times) == 1 and index in times:
-                times[index] = self.now = timestamp
-            else:
-                self.see(index, timestamp)
-        return self.now
-
-
-class MarkedTime(ObservedTime):
-    """A clock in a topology some of whose sources have a watermark strategy: of their records it takes the watermark.
-
-    ``Origin.floor`` carries it: the greatest watermark that the record's partition had reached.
-    """
-
-    __slots__ = ("_marked",)
-
-    def __init__(self, task: HasMarks) -> None:
-        super().__init__(task)
-        self._marked = task.marked
-
-    def advance(self, timestamp: int) -> int:
-        """Take in the watermark of the record at hand; return the time now."""
-        origin = self._task.origin
-        if self._marked(origin.topic):
-            self.see(origin.partition_index, origin.floor)
-            return self.now
-        return super().advance(timestamp)
-
-
-class HasOrigin(Protocol):
-    """Anything that knows the record at hand."""
-
-    origin: Origin
-
-
-class HasMarks(HasOrigin, Protocol):
-    """A task that knows which topics have a watermark strategy."""
-
-    def marked(self, topic: str | None) -> bool:
-        """Whether the source of a topic has a strategy that is not the default."""
-        ...
 
 
 class OperatorContext(NodeHost, Protocol):
@@ -113,15 +51,30 @@ class OperatorContext(NodeHost, Protocol):
         """Whether records come straight from topics of the user's, so that they have the time and headers of their origin."""
         ...
 
-    def observed_time(self, shared: str | None = None) -> ObservedTime:
-        """Make this operator's clock; with ``shared``, the one clock of that name (the two sides of a join)."""
+    def event_time(self, shared: str | None = None) -> EventTime:
+        """Return this node's clock, the record at hand included; with ``shared``, the one clock of that name (the two sides of a join)."""
+        ...
+
+    def times_of(self, columns: Columns, shared: str | None = None) -> tuple[Any, Any]:
+        """Return the time of this node's clock at many records: without each of them, and with it."""
+        ...
+
+    def release(self, time: int, key: bytes) -> None:
+        """Give what is forwarded next its place in the order: it leaves because time has come, and was due at ``time``.
+
+        ``key``: the order among rows that were due at the same time. Call ``released`` once it is forwarded.
+        """
+        ...
+
+    def released(self) -> None:
+        """Tell that the row that ``release`` was for has gone."""
         ...
 
     def schedule_at(self, schedule: Schedule, f: Callable[[int], None]) -> Cancellable:
         """Call ``f(due time)`` at the times of a schedule, by the wall clock."""
         ...
 
-    def clock_of(self, node: str) -> ObservedTime:
+    def clock_of(self, node: str) -> EventTime:
         """Return the clock of another node of the task; this operator's own where that node has none."""
         ...
 
@@ -158,10 +111,27 @@ class OperatorContext(NodeHost, Protocol):
         """The policies that sources of the topology have, besides the default."""
         ...
 
-    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
-        """Call ``f(now)`` when the clock of this operator was told of time that no record of the shard has brought.
+    def time_reaching(self, due: int, shared: str | None = None) -> int:
+        """Return the time of this node's clock once it is at least ``due``; that at the end of the epoch if it is not."""
+        ...
 
-        ``due`` says the least time of this clock at which ``f`` has something to give, or None.
+    @property
+    def leads_on(self) -> bool:
+        """Whether records that the node forwards may go on to a later step."""
+        ...
+
+    def on_time(
+        self,
+        f: Callable[[int], None],
+        due: Callable[[], int | None],
+        shared: str | None = None,
+        *,
+        in_batches: bool = False,
+    ) -> None:
+        """Call ``f(now)`` when time has come that no record of this node has brought, in front of the next record of the shard.
+
+        ``due`` says the least time of the clock at which ``f`` has something to give, or None. ``in_batches``: where records go by
+        batch, what is due meanwhile leaves with them.
         """
         ...
 
@@ -196,6 +166,12 @@ class Operator(ABC):
 
     #: True where results depend on how far time has come: a record then brings the time that its partition had reached
     timed: ClassVar[bool] = False
+
+    @property
+    def gives_final(self) -> bool:
+        """Whether what it makes of its records is final once time has come: which of them it gets must not depend on a cache."""
+        return self.timed and not self.scheduling
+
     #: True where it runs code that may schedule or keep something: it must be in a lane even without a store
     scheduling: ClassVar[bool] = False
     #: True where the updates of the stores that it touches are told by place before they are written: readers may go along with it
@@ -243,6 +219,11 @@ class Operator(ABC):
     def touches(self) -> tuple[str, ...]:
         """Return the stores that records by column write to: two branches of one stream must not share any."""
         return ()
+
+    def writes_to(self, store: str) -> bool:
+        """Whether it may write to a store that it is connected to: its own, or any if it runs code of the user's."""
+        own = (getattr(self, name, None) for name in ("store", "shared_store", "buffer"))
+        return self.scheduling or store in own
 
     def reads(self) -> tuple[str, ...]:
         """Return the stores that records by column only read, each as it is at the record's place."""

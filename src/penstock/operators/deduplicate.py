@@ -57,14 +57,14 @@ class Deduplicate(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        store, drop, advance = context.store(self.store), context.drop, context.observed_time().advance
+        store, drop, clock = context.store(self.store), context.drop, context.event_time()
         fetch, add, by, within, memory = store.fetch_list, store.add, self.by, self.within, 2 * self.within
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop("null_key")
                 return
-            now = advance(timestamp)
+            now = clock.now
             identity = by(key, value)
             if identity is not None:
                 both = CombinedKey(key, identity)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from penstock.operators.base import Forward, OperatorContext
-from penstock.record import Change, Headers, Windowed
+from penstock.record import Change, Windowed
 
-#: reads the windows at the positions from .. to, both inclusive, in the order of emission: (window, result, timestamp)
-Scan: TypeAlias = Callable[[int, int], Iterable[tuple[Windowed, Any, int]]]
+
+class Closed(NamedTuple):
+    """A window that has closed: its position, the bytes of its key, and what leaves."""
+
+    position: int
+    raw_key: bytes
+    window: Windowed
+    result: Any
+    timestamp: int
+
+
+#: reads the windows at the positions from .. to, both inclusive, in the order of emission
+Scan: TypeAlias = Callable[[int, int], Iterable[Closed]]
 
 
 class EmitStrategy(Enum):
@@ -46,7 +57,7 @@ class Closing:
         store.watch()
         context.on_time(self._on_time, self.due)
 
-    def close(self, now: int, headers: Headers) -> int:
+    def close(self, now: int) -> int:
         """Forward what has closed since the last call; return the last position that is closed, and final.
 
         Call it before the record's own update: the update can move the store's time, and windows that are past the store's
@@ -56,16 +67,13 @@ class Closing:
         emitted: int = self._store.emitted
         if last // self._step <= emitted // self._step:
             return emitted
-        rows = self._scan(emitted + 1, last)
         context, forward = self._context, self._forward
-        at_hand = context.origin
-        # what comes out is older than the record that moved time: clocks behind this node go by the result's own time
-        context.origin = at_hand._replace(floor=-1)
-        try:
-            for window, result, timestamp in rows:
-                forward(window, Change(result, None), timestamp, headers)
-        finally:
-            context.origin = at_hand
+        for closed in self._scan(emitted + 1, last):
+            context.release(closed.position + self._wait, closed.raw_key)
+            try:
+                forward(closed.window, Change(closed.result, None), closed.timestamp, ())
+            finally:
+                context.released()
         self._store.emitted = last
         return last
 
@@ -75,4 +83,4 @@ class Closing:
         return None if earliest is None else earliest + self._wait
 
     def _on_time(self, now: int) -> None:
-        self.close(now, ())
+        self.close(now)

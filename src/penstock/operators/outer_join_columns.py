@@ -3,7 +3,7 @@
 A record that finds nothing waits, until the first record of the other side that finds it, or the first one, of any side, that finds
 its window closed. Both are found for all records at once; of those that are still waiting at the end rows are written.
 
-Only where every record brings the time that its partition had reached, so that closed rows leave at once, and time does not go back.
+Only where nothing of it goes on to another step: there a row that leaves because time has come has a place of its own in the order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.operators.base import Met, ObservedTime
+from penstock.operators.base import Met
 from penstock.operators.join_columns import present
 from penstock.operators.outer_join_parts import (
     NEVER,
@@ -36,7 +36,6 @@ from penstock.serde.columns import Columns, Commits, Irregular
 from penstock.serde.merge import merge_columns
 from penstock.state.keys import parse_join_side_key, parse_list
 from penstock.state.outer_join import OuterJoinStore
-from penstock.state.window_fold import running_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class OuterSide(InnerSide):
     outer: bool
     other_outer: bool
     parked: OuterJoinStore
-    clock: ObservedTime
+    clock: str
     waits: tuple[int, int]
 
     def meet(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> Met:
@@ -72,27 +71,15 @@ class OuterSide(InnerSide):
 
     def _timed(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> tuple[list[Part], Looks]:
         """Let all records move the clock; return those that have a key and a value, and what they have found."""
-        clock, sizes = self.clock, [len(columns) for _, columns in parts]
-        numbers = [[columns.of_source(column) for column in columns.spots.numbers()] for _, columns in parts]
-        indexes, floors = (np.concatenate(column) for column in zip(*numbers, strict=True))
-        if (floors < 0).any():
-            raise Irregular
-        reached = np.maximum(np.concatenate([columns.timestamps for _, columns in parts]), floors)
+        now = np.concatenate([self.context.times_of(columns, self.clock)[1] for _, columns in parts])
         order = np.argsort(np.concatenate([columns.places for _, columns in parts]), kind="stable")
-        now, turns = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
-        turns[order] = np.arange(len(order))
-        now[order], times = running_time(clock.times, indexes[order], reached[order])
-        if (np.diff(now[order], prepend=clock.now) < 0).any():
+        if (np.diff(now[order]) < 0).any():  # what was closed would be open again
             raise Irregular
-
-        def commit() -> None:
-            for index, time in times.items():
-                clock.see(index, time)
-
-        commits.append(commit)
-        edges = np.cumsum(sizes)[:-1]
-        split = zip(parts, *(np.split(column, edges) for column in (turns, now, floors)), strict=True)
-        known = [_part(part, (turn, after, floor), commits) for part, turn, after, floor in split]
+        turns = np.empty(len(order), dtype=np.int64)
+        turns[order] = np.arange(len(order))
+        edges = np.cumsum([len(columns) for _, columns in parts])[:-1]
+        split = zip(parts, np.split(turns, edges), np.split(now, edges), strict=True)
+        known = [_part(part, turn, after, commits) for part, turn, after in split]
         return known, _looks(known)
 
     def _settle(self, known: list[Part], waiting: list[Waiting], looks: Looks, commits: Commits) -> list[Closed]:
@@ -108,7 +95,7 @@ class OuterSide(InnerSide):
             look = int(looks.first(time + self.waits[left], -1))
             turn, at = found.get(raw_key, (NEVER, 0))
             if look < len(looks.turns) and int(looks.turns[look]) <= turn:
-                gone.append((raw_key, _time_of(known, looks, look)))
+                gone.append((raw_key, self.context.time_reaching(time + self.waits[left] + 1, self.clock)))
                 items = (item for item in parse_list(raw) if item is not None)
                 closed += [Closed(look, time, left, key, number, item[1:]) for number, item in enumerate(items)]
             else:
@@ -130,28 +117,23 @@ class OuterSide(InnerSide):
         return sorted(closed)
 
 
-def _part(part: tuple[Any, Columns], times: tuple[Any, Any, Any], commits: Commits) -> Part:
-    (side, columns), (turns, now, floors) = part, times
+def _part(part: tuple[Any, Columns], turns: Any, now: Any, commits: Commits) -> Part:
+    side, columns = part
     if side.outer and columns.keys.has_nulls:  # they give a result of their own
         raise Irregular
     at = present(commits, side.context.drop, null_key=columns.keys, null_value=columns.values)
     if at is not None:
-        columns, turns, now, floors = columns.pick(at), turns[at], now[at], floors[at]
+        columns, turns, now = columns.pick(at), turns[at], now[at]
     told = columns.spots.told.get(side.own)
     if len(columns) and (told is None or told.serde != side.parked.serdes[1 + side.left]):
         raise Irregular
-    looks = (columns.timestamps >= now) | (floors >= now)
-    return Part(side, columns, turns, now, looks, side.find(columns) if len(columns) else None)
+    return Part(side, columns, turns, now, side.find(columns) if len(columns) else None)
 
 
 def _looks(known: list[Part]) -> Looks:
-    at = [np.flatnonzero(part.looks) for part in known]
-    turns = np.concatenate([part.turns[mine] for part, mine in zip(known, at, strict=True)])
+    at = [np.arange(len(part.turns)) for part in known]
+    turns = np.concatenate([part.turns for part in known])
     order = np.argsort(turns, kind="stable")
-    now = np.concatenate([part.now[mine] for part, mine in zip(known, at, strict=True)])
+    now = np.concatenate([part.now for part in known])
     number = np.repeat(np.arange(len(known)), [len(mine) for mine in at])
     return Looks(turns[order], now[order], number[order], np.concatenate(at)[order])
-
-
-def _time_of(known: list[Part], looks: Looks, look: int) -> int:
-    return int(known[looks.part[look]].columns.timestamps[looks.at[look]])

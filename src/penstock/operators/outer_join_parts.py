@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Column, Columns, Irregular, Spots
+from penstock.serde.columns import Column, Columns, Irregular
 from penstock.serde.merge import binary
 from penstock.state.kept_rows import Matches
 from penstock.state.keys import join_side_key, join_side_value, parse_join_side_key
@@ -20,7 +20,7 @@ NEVER = 1 << 62
 
 
 class Part(NamedTuple):
-    """The records of a side that have a key and a value: the turn of each, the time after it, and which may find closed windows.
+    """The records of a side that have a key and a value: the turn of each, and the time with it.
 
     A turn is a place that nobody shares: a source record may have become several.
     """
@@ -29,7 +29,6 @@ class Part(NamedTuple):
     columns: Columns
     turns: Any
     now: Any
-    looks: Any
     matches: Matches | None
 
     def lone(self) -> Any:
@@ -148,7 +147,7 @@ def check_apart(one: Waiting, stored: dict[bytes, bytes]) -> None:
 
 
 def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) -> InTurn | None:
-    """Return what the records of a part have found closed, each with the headers of the one that found it."""
+    """Return what the records of a part have found closed."""
     mine = [row for row in closed if looks.part[row.look] == number]
     if not mine:
         return None
@@ -163,21 +162,8 @@ def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) 
     at = [int(looks.at[row.look]) for row in mine]
     spread = columns.spread(at, keys, Column(results))
     spread.timestamps = np.array([row.time for row in mine], dtype=np.int64)
-    spread.spots = _without_floors(columns.spots)
+    spread.headers = None
     return spread, part.turns[at]
-
-
-def _without_floors(spots: Spots) -> Spots:
-    """Return source records that bring no time of their partition: clocks behind go by the rows' own times, they are old."""
-
-    def numbers() -> tuple[Any, Any]:
-        indexes, floors = spots.numbers()
-        return indexes, np.full_like(floors, -1)
-
-    arrays = None if spots.arrays is None else {**spots.arrays, "floor": np.full_like(spots.arrays["floor"], -1)}
-    bare = Spots(lambda at: spots.origin(at)._replace(floor=-1), numbers, spots.times, arrays)
-    bare.places, bare.told = spots.places, spots.told
-    return bare
 
 
 def matched(part: Part) -> InTurn | None:

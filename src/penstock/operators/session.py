@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.emit import Closing, EmitStrategy
+from penstock.operators.emit import Closed, Closing, EmitStrategy
 from penstock.operators.folds import add_counts, count_one, open_column_fold, zero
 from penstock.record import Headers, Windowed
 from penstock.serde.columns import OnColumns
@@ -24,8 +24,7 @@ from penstock.windows import SessionWindows
 class SessionWindowAggregate(Operator):
     """One aggregate per key and session. A null value reaches the aggregator; a null key is dropped.
 
-    A result's timestamp is the session's end. Updates carry no headers, as in Kafka Streams; on close, those of the
-    record that closed the session.
+    A result's timestamp is the session's end. Updates carry no headers, as in Kafka Streams.
     """
 
     timed: ClassVar[bool] = True
@@ -45,9 +44,8 @@ class SessionWindowAggregate(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        store, drop, clock = context.store(self.store), context.drop, context.observed_time()
-        store.follow(clock)
-        advance = clock.advance
+        store, drop, clock = context.store(self.store), context.drop, context.event_time()
+        store.follow()
         drop_late = context.drop_late
         refuses_late = context.refuses_late if LatePolicy.drop in context.late_policies else None
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
@@ -62,10 +60,10 @@ class SessionWindowAggregate(Operator):
             if key is None:
                 drop("null_key")
                 return
-            now = advance(timestamp)
+            now = clock.now
             closed = now - gap if refuses_late is not None and refuses_late() else now - grace - gap
             if close is not None:  # a session that was given out takes nothing more, even if time has gone back since
-                closed = max(closed, close(now, headers) + 1)
+                closed = max(closed, close(now) + 1)
             start = end = timestamp
             aggregate = 0 if counting else initializer()
             found = list(find_sessions(key, timestamp - gap, timestamp + gap))
@@ -105,6 +103,7 @@ class SessionWindowAggregate(Operator):
                 self.windows.grace,
                 (self.initializer, None if counting else self.aggregator, self.merger),
                 (lambda: drop("null_key"), None if LatePolicy.dead_letter in context.late_policies else drop_late),
+                context.times_of,
             ),
             store,
             forward,
@@ -120,9 +119,10 @@ class SessionWindowAggregate(Operator):
         return self.windows.gap + self.windows.grace if self.emit is EmitStrategy.on_window_close else 0
 
     def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
-        find_sessions_ended = store.find_sessions_ended
-
-        def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
-            return [(session, value, session.end) for session, value in list(find_sessions_ended(first, last))]
+        def scan(first: int, last: int) -> Iterable[Closed]:
+            return [
+                Closed(session.end, raw_key, session, value, session.end)
+                for raw_key, session, value in list(store.ended(first, last))
+            ]
 
         return Closing(context, store, scan, forward, wait=self.windows.gap + self.windows.grace + 1)

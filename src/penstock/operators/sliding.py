@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.emit import Closing, EmitStrategy
+from penstock.operators.emit import Closed, Closing, EmitStrategy
 from penstock.operators.folds import count_one, zero
 from penstock.record import Headers, Windowed
 from penstock.watermark import LatePolicy
@@ -55,9 +55,8 @@ class SlidingWindowAggregate(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         store, drop = context.store(self.store), context.drop
-        clock = context.observed_time()
-        store.follow(clock)
-        advance, difference, grace = clock.advance, self.windows.difference, self.windows.grace
+        clock, difference, grace = context.event_time(), self.windows.difference, self.windows.grace
+        store.follow(lambda now: max(now - difference, 0))
         on_close = self.emit is EmitStrategy.on_window_close
         close = self._closing(context, store, forward).close if on_close else None
         drop_late = context.drop_late
@@ -70,10 +69,10 @@ class SlidingWindowAggregate(Operator):
             if key is None or value is None:
                 drop("null_key" if key is None else "null_value")
                 return
-            now = advance(timestamp)
+            now = clock.now
             closed = now if refuses_late is not None and refuses_late() else now - grace
             if close is not None:  # a window that was given out takes nothing more, even if time has gone back since
-                closed = max(closed, close(now, headers) + difference + 1)
+                closed = max(closed, close(now) + difference + 1)
             if timestamp + difference < closed:
                 drop_late("late_window", timestamp, timestamp + difference, now)
             elif timestamp < difference:
@@ -94,11 +93,13 @@ class SlidingWindowAggregate(Operator):
         return self.windows.difference + self.windows.grace if on_close else 0
 
     def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
-        difference, read_all = self.windows.difference, store.read_all
+        difference = self.windows.difference
 
-        def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
-            rows = list(read_all(first, last))
-            return [(Windowed(key, start, start + difference), value, at) for key, start, value, at in rows]
+        def scan(first: int, last: int) -> Iterable[Closed]:
+            return [
+                Closed(start, raw_key, Windowed(key, start, start + difference), value, at)
+                for raw_key, key, start, value, at in list(store.read_all(first, last))
+            ]
 
         wait = difference + self.windows.grace + 1
         return Closing(context, store, scan, forward, wait=wait)

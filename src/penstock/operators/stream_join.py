@@ -10,8 +10,8 @@ Both sides of a left or outer join share the store of unmatched rows and one clo
 
 Differences from Kafka Streams: it looks for closed rows at most once per second of wall-clock time (its test driver,
 always); we always look, so that results do not depend on how fast records are processed. It also lets closed rows wait,
-depending on the other keys of the partition. A shard that sees every record does the same; where there are several
-shards, a closed row leaves at once, so that the results of a key come in the same order for any number of them.
+depending on the other keys of the partition; ours leave at once, so that the results of a key come in the same order for any number
+of shards.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class JoinWindow(Operator):
     def _open_judging(self, context: OperatorContext, keep: Forward, windows: JoinWindows, clock: str) -> Forward:
         """Where sources have late policies: a late record of such a source neither joins nor waits for a match."""
         before, after = (windows.before, windows.after) if self.left_side else (windows.after, windows.before)
-        advance, grace = context.observed_time(shared=clock).advance, windows.grace
+        time, grace = context.event_time(shared=clock), windows.grace
         policy_at_hand, drop_late = context.late_policy, context.drop_late
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            now, end = advance(timestamp), timestamp + after
+            now, end = time.now, timestamp + after
             if end < now:
                 policy = policy_at_hand()
                 if policy is LatePolicy.drop or (policy is LatePolicy.dead_letter and end + grace < now):
@@ -98,7 +98,8 @@ class JoinWindow(Operator):
 
     def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
         """Return the same for many records: they are told before they go on, and kept when all went well."""
-        tell = context.store(self.store).make_column_add()
+        clock = f"store/{self.store}"
+        tell = context.store(self.store).make_column_add(lambda columns: context.times_of(columns, clock))
         if tell is None or forward is None or context.late_policies:
             return None
 
@@ -157,6 +158,8 @@ class StreamStreamJoin(Operator):
 
     def _open_outer_side(self, context: OperatorContext, other: Any, parked: Any) -> Side | None:
         windows = self.windows
+        if context.leads_on:
+            return None
         return OuterSide(
             context,
             self.store_own,
@@ -168,7 +171,7 @@ class StreamStreamJoin(Operator):
             self.outer,
             self.kind == "outer" or not self.left_side,
             parked,
-            context.observed_time(shared=self.clock),
+            self.clock,
             (windows.before + windows.grace, windows.after + windows.grace),
         )
 
@@ -202,11 +205,8 @@ class StreamStreamJoin(Operator):
         return on_record
 
     def _open_outer(self, context: OperatorContext, forward: Forward) -> Forward:
-        fetch, drop, advance = (
-            context.store(self.store_other).fetch_list,
-            context.drop,
-            context.observed_time(shared=self.clock).advance,
-        )
+        fetch, drop = context.store(self.store_other).fetch_list, context.drop
+        clock = context.event_time(shared=self.clock)
         join = keyed_joiner(self.joiner, self.with_key, reverse=not self.left_side)
         before, after = self._reach()
         left_side, outer = self.left_side, self.outer
@@ -214,16 +214,14 @@ class StreamStreamJoin(Operator):
         emit_closed = self._closer(context, parked, forward)
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            now = advance(timestamp)
+            now = clock.now
             if key is None or value is None:
                 if outer and value is not None:
                     forward(None, join(None, value, None), timestamp, headers)
                 else:
                     drop("null_key" if key is None else "null_value")
                 return
-            floor = context.origin.floor
-            if timestamp >= now or floor >= now:
-                emit_closed(now, timestamp, headers, floor >= 0)
+            emit_closed(now)
             since, until = timestamp - before, timestamp + after
             if until < 0:
                 until = 0
@@ -251,40 +249,31 @@ class StreamStreamJoin(Operator):
         windows = self.windows
         return max(windows.before, windows.after, 0) + windows.grace if self.shared_store is not None else 0
 
-    def _closer(
-        self, context: OperatorContext, parked: Any, forward: Forward
-    ) -> Callable[[int, int, Headers, bool], None]:
-        """Return ``emit_closed(now, timestamp, headers, at_once)``: forward the waiting rows whose window is closed."""
+    def _closer(self, context: OperatorContext, parked: Any, forward: Forward) -> Callable[[int], None]:
+        """Return ``emit_closed(now)``: forward the waiting rows whose window is closed."""
         windows = self.windows
-        grace = windows.grace
-        wait, left_wait, right_wait = self._reach()[1] + grace, windows.after + grace, windows.before + grace
+        left_wait, right_wait = windows.after + windows.grace, windows.before + windows.grace
         join = keyed_joiner(self.joiner, self.with_key)
 
-        def emit_closed(now: int, timestamp: int, headers: Headers, at_once: bool) -> None:
+        def emit_closed(now: int) -> None:
             if parked is None:
                 return
-            if at_once:
-                closed = parked.take_at_once(now, left_wait, right_wait, timestamp)
-            elif parked.least + wait < now:
-                closed = parked.take_as_kafka(now, left_wait, right_wait, timestamp)
-            else:
-                return
-            taken, at_hand = 0, context.origin
-            if closed and at_hand.floor >= 0:  # clocks behind this node go by the rows' own times: they are old
-                context.origin = at_hand._replace(floor=-1)
+            closed, taken = parked.take_closed(now, left_wait, right_wait), 0
             try:
-                for key, time, left, value in closed:
+                for raw_key, key, time, left, value in closed:
                     taken += 1
-                    forward(key, join(key, value, None) if left else join(key, None, value), time, headers)
+                    context.release(time + (left_wait if left else right_wait) + 1, raw_key)
+                    try:
+                        forward(key, join(key, value, None) if left else join(key, None, value), time, ())
+                    finally:
+                        context.released()
             except Exception:
                 for row in closed[taken:]:  # the row at hand is for the policy to judge, the others still wait
                     parked.park(row.key, row.timestamp, row.left, row.value)
                 raise
-            finally:
-                context.origin = at_hand
 
         if parked is not None:
-            context.on_time(lambda now: emit_closed(now, now, (), True), lambda: parked.earliest(left_wait, right_wait))
+            context.on_time(emit_closed, lambda: parked.earliest(left_wait, right_wait), self.clock, in_batches=True)
         return emit_closed
 
     @property
@@ -311,7 +300,7 @@ class StreamStreamSelfJoin(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         fetch, drop = context.store(self.store).fetch_list, context.drop
-        advance = context.observed_time().advance
+        clock = context.event_time(shared=f"store/{self.store}")
         join = keyed_joiner(self.joiner, self.with_key)
         before, after, retention = self.windows.before, self.windows.after, self.windows.retention
 
@@ -321,7 +310,7 @@ class StreamStreamSelfJoin(Operator):
                 return
             itself = join(key, value, value)
             # a record that its own store refuses as expired does not meet itself
-            meets_itself = timestamp > advance(timestamp) - retention + 1
+            meets_itself = timestamp > clock.now - retention + 1
             for time, other in fetch(key, max(0, timestamp - before), max(0, timestamp + after)):
                 forward(key, join(key, value, other), max(timestamp, time), headers)
             for time, other in fetch(key, max(0, timestamp - after), max(0, timestamp + before)):

@@ -67,7 +67,8 @@ class InnerSide:
             np.maximum(times - self.before, 0),
             np.maximum(times + self.after, 0),
         )
-        return self.other.find(asked, columns.spots.told.get(self.other.name))
+        before, _ = self.context.times_of(columns, f"store/{self.other.name}")
+        return self.other.find(asked, columns.spots.told.get(self.other.name), before)
 
     def results(self, columns: Columns, matches: Matches) -> Columns:
         """Return a record for each row that was met; the row is decoded anew for each."""

@@ -91,20 +91,24 @@ class StreamTableJoin(Operator):
             )
         if self.buffer is None:
             raise TopologyError("a stream-table join with grace needs a buffer")
-        buffer, clock = context.store(self.buffer), context.observed_time()
-        put, release, advance = buffer.put, buffer.release, clock.advance
+        buffer, clock = context.store(self.buffer), context.event_time()
+        put, release = buffer.put, buffer.release
 
         def join_released(until: int) -> None:
             origin, taken = context.origin, 0
             released = release(until)
             try:
-                for came_from, *record in released:
+                for raw_key, came_from, *record in released:
                     taken += 1
+                    context.release(record[2] + grace, raw_key)
                     context.origin = came_from
-                    join(*record)
+                    try:
+                        join(*record)
+                    finally:
+                        context.released()
             except Exception:
                 # the one at hand is for the policy to judge, the others still wait
-                for came_from, *record in released[taken:]:
+                for _, came_from, *record in released[taken:]:
                     context.origin = came_from
                     put(*record)
                 raise
@@ -112,12 +116,11 @@ class StreamTableJoin(Operator):
                 context.origin = origin
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            # only buffered records move the clock
             if key is None or value is None or clock.now - grace > timestamp:
                 join(key, value, timestamp, headers)
                 return
             put(key, value, timestamp, headers)
-            join_released(advance(timestamp) - grace)
+            join_released(clock.now - grace)
 
         def due() -> int | None:
             earliest: int | None = buffer.earliest()

@@ -44,8 +44,8 @@ class Suppress(Operator):
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
-        buffer, clock = context.store(self.store), context.observed_time()
-        put, evict_until, evict_oldest, advance = buffer.put, buffer.evict_until, buffer.evict_oldest, clock.advance
+        buffer, clock = context.store(self.store), context.event_time()
+        put, evict_until, evict_oldest = buffer.put, buffer.evict_until, buffer.evict_oldest
         wait, window_end_time, keep_tombstones = self.wait, self.window_end_time, not self.final
         limited = self.max_records is not None or self.max_bytes is not None
         max_records = NO_LIMIT if self.max_records is None else self.max_records
@@ -53,18 +53,20 @@ class Suppress(Operator):
         shut_down, final, drop_late = self.when_full == "shut_down", self.final, context.drop_late
         windows = context.clock_of(self.windowed) if self.windowed is not None else clock
 
-        def emit(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, origin: Origin) -> None:
+        def emit(
+            raw_key: bytes, time: int, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, origin: Origin
+        ) -> None:
             if new is None and not keep_tombstones:
                 return
-            at_hand = context.origin
+            context.release(time + wait, raw_key)
             context.origin = origin
             try:
                 forward(key, Change(new, old), timestamp, headers)
             finally:
-                context.origin = at_hand
+                context.released()
 
         def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
-            now = advance(timestamp)
+            now = clock.now
             if windows.now < now:  # a window is not closed before the node that fills it says so
                 now = windows.now
             # its result was given out; windows whose end belongs to them may still change at that very time, as in Kafka

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Emit, Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.emit import Closing, EmitStrategy
+from penstock.operators.emit import Closed, Closing, EmitStrategy
 from penstock.operators.folds import count_one, fold_values, open_column_fold, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
@@ -57,9 +57,8 @@ class WindowAggregate(Operator):
         """The hot path: one window a record, no function called for a count."""
         store = context.store(self.store)
         read, write, drop, drop_late = store.read, store.write, context.drop, context.drop_late
-        clock = context.observed_time()
-        store.follow(clock)
-        advance, size, grace = clock.advance, windows.size, windows.grace
+        clock, size, grace = context.event_time(), windows.size, windows.grace
+        store.follow(lambda now: now - now % size)
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
         emit: Emit | None = table_emitter(store, forward, self.send_old)
@@ -70,7 +69,7 @@ class WindowAggregate(Operator):
             if key is None:
                 drop("null_key")
                 return
-            closed = advance(timestamp) - grace
+            closed = clock.now - grace
             start = timestamp - timestamp % size
             if start + size <= closed:
                 drop_late("late_window", start, start + size, closed + grace)
@@ -109,6 +108,7 @@ class WindowAggregate(Operator):
                 self.initializer,
                 None if counting else fold_values(self.aggregator),
                 None if LatePolicy.dead_letter in context.late_policies else drop_late,
+                context.times_of,
             ),
             store,
             forward,
@@ -123,9 +123,8 @@ class WindowAggregate(Operator):
         """Several windows a record, or one without an end; results on close; sources that grant no grace."""
         store = context.store(self.store)
         read, write, drop, drop_late = store.read, store.write, context.drop, context.drop_late
-        clock = context.observed_time()
-        store.follow(clock)
-        advance, starts_for = clock.advance, checked_starts(self.windows)
+        clock, starts_for = context.event_time(), checked_starts(self.windows)
+        store.follow(last_start(self.windows))
         size, grace = self.windows.size, self.windows.grace
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
@@ -137,10 +136,10 @@ class WindowAggregate(Operator):
             if key is None:
                 drop("null_key")
                 return
-            now = advance(timestamp)
+            now = clock.now
             closed = now if refuses_late is not None and refuses_late() else now - grace
             if close is not None:  # a window that was given out takes nothing more, even if time has gone back since
-                closed = max(closed, close(now, headers) + size)
+                closed = max(closed, close(now) + size)
             for start in starts_for(timestamp):
                 end = min(start + size, FOREVER)
                 if end <= closed:
@@ -175,13 +174,27 @@ class WindowAggregate(Operator):
     def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
         windows = self.windows
         assert isinstance(windows, TimeWindows)
-        size, read_all = windows.size, store.read_all
+        size = windows.size
 
-        def scan(first: int, last: int) -> Iterable[tuple[Windowed, Any, int]]:
-            rows = list(read_all(first, last))
-            return [(Windowed(key, start, start + size), value, timestamp) for key, start, value, timestamp in rows]
+        def scan(first: int, last: int) -> Iterable[Closed]:
+            return [
+                Closed(start, raw_key, Windowed(key, start, start + size), value, at)
+                for raw_key, key, start, value, at in list(store.read_all(first, last))
+            ]
 
         return Closing(context, store, scan, forward, wait=size + windows.grace, step=windows.advance)
+
+
+def last_start(windows: Windows) -> Callable[[int], int]:
+    """Return what says where the last window starts that holds a time: so far a store has come."""
+    if isinstance(windows, TimeWindows):
+        advance = windows.advance
+        return lambda now: now - now % advance
+    if isinstance(windows, UnlimitedWindows):
+        start = windows.start
+        return lambda now: start if now >= start else -1
+    starts_for = windows.starts_for
+    return lambda now: max(starts_for(now), default=-1)
 
 
 def checked_starts(windows: Windows) -> Callable[[int], Iterable[int]]:

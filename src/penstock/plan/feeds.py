@@ -7,6 +7,7 @@ comes behind it *holds* so far behind the sources, or its windows would be close
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -20,6 +21,11 @@ class Feed(NamedTuple):
     hold: int = 0
     #: the longest window behind which the node is
     span: int = 0
+
+    @property
+    def group(self) -> str:
+        """The name of the sources together: nodes that the same sources feed have the same time."""
+        return "+".join(sorted(self.sources))
 
     def joined(self, other: Feed) -> Feed:
         """Return what both are fed by."""
@@ -70,6 +76,15 @@ def find_feeds(topology: Topology) -> dict[str, Feed]:
     return feeds | shared
 
 
+def feed_of_store(topology: Topology, feeds: Mapping[str, Feed], store: str) -> Feed:
+    """Return what moves the time of a store: the feeds of the nodes that write to it."""
+    feed = Feed()
+    for name, node in topology.nodes.items():
+        if isinstance(node, ProcessorNode) and store in topology.stores_of(name) and node.operator.writes_to(store):
+            feed = feed.joined(feeds[name])
+    return feed
+
+
 def _behind(topology: Topology, name: str, feed: Feed) -> Feed:
     """Return what the children of a node are fed by."""
     node = topology.nodes[name]
@@ -77,3 +92,38 @@ def _behind(topology: Topology, name: str, feed: Feed) -> Feed:
         return feed
     operator = node.operator
     return Feed(feed.sources, feed.hold + operator.delay(feed.span), max(feed.span, operator.span))
+
+
+def forwarded_at_once(topology: Topology) -> frozenset[str]:
+    """Return the stores whose updates reach a node that acts on time, also through repartition topics: no update may wait in a cache.
+
+    What such a node gives out is final, and must not depend on where an epoch was cut.
+    """
+    readers: dict[str, list[str]] = {}
+    for name, node in topology.nodes.items():
+        if isinstance(node, SourceNode) and node.internal:
+            for topic in node.topics:
+                readers.setdefault(topic, []).append(name)
+
+    def acts_on_time(name: str, seen: set[str]) -> bool:
+        node = topology.nodes[name]
+        below = list(topology.children(name))
+        if isinstance(node, SinkNode) and node.internal and node.topic is not None:
+            below += readers.get(node.topic, [])
+        for child in below:
+            if child in seen:
+                continue
+            seen.add(child)
+            found = topology.nodes[child]
+            if (isinstance(found, ProcessorNode) and found.operator.gives_final) or acts_on_time(child, seen):
+                return True
+        return False
+
+    writers = [
+        (name, store)
+        for name, node in topology.nodes.items()
+        if isinstance(node, ProcessorNode)
+        for store in topology.stores_of(name)
+        if node.operator.writes_to(store)
+    ]
+    return frozenset(store for name, store in writers if acts_on_time(name, set()))

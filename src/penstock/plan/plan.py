@@ -75,6 +75,11 @@ class Plan:
     #: internal sources whose records are only counted, by key: one row may stand for many of them on the way
     counting: frozenset[str] = frozenset()
 
+    @property
+    def timed(self) -> bool:
+        """Whether results depend on how far time has come."""
+        return any(step.timed for step in self.steps)
+
     def source_of(self, internal_topic: str) -> str:
         """Return the source node that reads a repartition topic."""
         return next(
@@ -146,7 +151,7 @@ def mark_time(plan: Plan) -> Plan:
         specs = [plan.topology.stores[store] for store in step.stores]
         asks = [plan.topology.nodes[name] for name in step.sources]
         timed = (
-            any(operator.timed for operator in operators)
+            any(operator.timed or operator.scheduling for operator in operators)
             or any(spec.kind in KEEPS_TIME or spec.ttl is not None for spec in specs)
             or any(isinstance(node, SourceNode) and _asks_for_time(node) for node in asks)
         )

@@ -12,7 +12,7 @@ it was due, and those that were missed before are covered by that one call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from heapq import heappop, heappush
 from itertools import count
@@ -180,6 +180,16 @@ class PunctuationQueue:
 
     def _push(self, due: int, punctuation: Cancellable) -> None:
         heappush(self._queue, (due, self._number(), punctuation))
+
+
+def merged_snapshots(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the snapshots of several queues as that of one."""
+    shots = list(snapshots)
+    return {
+        "scheduled": {node: count for shot in shots for node, count in shot["scheduled"].items()},
+        "due": sorted((row for shot in shots for row in shot["due"]), key=lambda row: row[2]),
+        "next": min((shot["next"] for shot in shots if shot["next"] is not None), default=None),
+    }
 
 
 def following(due: int, every: int, now: int) -> int:

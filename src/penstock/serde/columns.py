@@ -238,21 +238,24 @@ def _encoded(lines: JsonLines, items: list[Any]) -> pa.Array | None:
 class Spots:
     """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
 
-    __slots__ = ("arrays", "numbers", "origin", "places", "times", "told")
+    __slots__ = ("arrays", "count", "indexes", "origin", "places", "times", "told")
 
     def __init__(
         self,
         origin: Callable[[int], Origin],
-        numbers: Callable[[], tuple[Any, Any]],
+        indexes: Callable[[], Any],
         times: Callable[[], Any],
+        count: int,
         arrays: Mapping[str, Any] | None = None,
     ) -> None:
         #: makes the origin of a source record of the batch
         self.origin = origin
-        #: makes the partition index of each, and the time that it had reached, −1 where the shard sees every record itself
-        self.numbers = numbers
+        #: makes the partition index of each
+        self.indexes = indexes
         #: makes the timestamp of each, as its origin has it
         self.times = times
+        #: how many there are
+        self.count = count
         #: all numbers of the origins by their names, where they are at hand and origins hold nothing else but raw bytes
         self.arrays = arrays
         #: where records of several sources go together: the place of each among all of them, and what was told of stores, by name
@@ -268,14 +271,13 @@ def are_alike(numbers: Sequence[Mapping[str, Any]]) -> bool:
 def spots_of(origins: Sequence[Origin]) -> Spots:
     """Return origins that are there as spots."""
 
-    def numbers() -> tuple[Any, Any]:
-        indexes = np.array([origin.partition_index for origin in origins], dtype=np.int64)
-        return indexes, np.array([origin.floor for origin in origins], dtype=np.int64)
+    def indexes() -> Any:
+        return np.array([origin.partition_index for origin in origins], dtype=np.int64)
 
     def times() -> Any:
         return np.array([origin.timestamp for origin in origins], dtype=np.int64)
 
-    return Spots(origins.__getitem__, numbers, times)
+    return Spots(origins.__getitem__, indexes, times, len(origins))
 
 
 class Columns:

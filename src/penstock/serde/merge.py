@@ -18,7 +18,7 @@ def merge_columns(parts: Sequence[Columns], turns: Sequence[Any] | None = None) 
     if len(parts) == 1:
         return parts[0]
     order = np.argsort(np.concatenate(turns or [part.places for part in parts]), kind="stable")
-    edges = np.cumsum([0, *(len(part.spots.times()) for part in parts)])
+    edges = np.cumsum([0, *(part.spots.count for part in parts)])
     rows = [_rows(part) + edge for part, edge in zip(parts, edges.tolist(), strict=False)]
     headers = None
     if any(part.headers is not None for part in parts):
@@ -52,15 +52,14 @@ def _spots(parts: Sequence[Spots], edges: list[int]) -> Spots:
         part = bisect_right(edges, at) - 1
         return parts[part].origin(at - edges[part])
 
-    def numbers() -> tuple[Any, Any]:
-        indexes, floors = zip(*(part.numbers() for part in parts), strict=True)
-        return np.concatenate(indexes), np.concatenate(floors)
+    def indexes() -> Any:
+        return np.concatenate([part.indexes() for part in parts])
 
     known = [part.arrays for part in parts if part.arrays is not None]
     arrays = None
     if len(known) == len(parts) and are_alike(known):
         arrays = {name: np.concatenate([one[name] for one in known]) for name in known[0]}
-    spots = Spots(origin, numbers, lambda: np.concatenate([part.times() for part in parts]), arrays)
+    spots = Spots(origin, indexes, lambda: np.concatenate([part.times() for part in parts]), edges[-1], arrays)
     sizes = np.diff(edges).tolist()
     places = [np.arange(size) if part.places is None else part.places for part, size in zip(parts, sizes, strict=True)]
     spots.places, spots.told = np.concatenate(places), parts[0].told

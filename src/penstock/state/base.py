@@ -13,7 +13,7 @@ Invariant: the base map is touched by ``apply`` alone, so an aborted epoch has n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -23,8 +23,9 @@ import pyarrow as pa
 from penstock.record import Headers, Origin
 
 if TYPE_CHECKING:
+    from penstock.state.event_time import EventTime
     from penstock.state.runs import RunRows
-    from penstock.state.spec import StoreSpec
+from penstock.state.spec import StoreSpec
 
 #: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value
 #: before the epoch
@@ -196,11 +197,16 @@ class Store(ABC):
         """
         return False
 
-    def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:  # noqa: B027 - most stores keep no time
-        """Wait for source partitions (index, time) that have written nothing here: nothing expires before their time."""
+    @property
+    def keeps_time(self) -> bool:
+        """Whether rows expire by time."""
+        return False
 
-    def take(self, told: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most stores keep no time
-        """Go on with the time of source partitions that write nothing here; ``IDLE`` ones are not waited for."""
+    def keep_time(self, clock: EventTime) -> None:  # noqa: B027 - most stores keep no time
+        """Go by this clock: that of the nodes that write here. Without one, time is the greatest that was put."""
+
+    def reach(self) -> None:  # noqa: B027 - most stores keep no time
+        """Come to the time of the clock: called in front of a record. The record's own time is taken in when it is written."""
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the changelog does not tell of the store at a barrier, as plain data (text, numbers, lists)."""

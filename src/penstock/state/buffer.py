@@ -20,8 +20,8 @@ from penstock.state.base import Sealed, ShardState, Store, StoreContext
 from penstock.state.keys import SUPPRESS_HEADERS, BufferContext, BufferRow, pack_buffer_row, parse_buffer_row
 from penstock.state.spec import StoreSpec
 
-#: takes a row that leaves: (key, new, old, timestamp, headers, origin of the record)
-OnEvict: TypeAlias = Callable[[Any, Any, Any, int, Headers, Origin], None]
+#: takes a row that leaves: (bytes of the key, time of the row, key, new, old, timestamp, headers, origin of the record)
+OnEvict: TypeAlias = Callable[[bytes, int, Any, Any, Any, int, Headers, Origin], None]
 
 #: bytes of a row besides its variable parts: buffer time, timestamp, offset, partition
 FIXED_SIZE = 8 + 8 + 8 + 4
@@ -125,7 +125,7 @@ class BufferStore(Store):
         read = self._read_value
         new = None if held.new is None else read(held.new)
         old = None if held.old is None else read(held.old)
-        on_evict(self._read_key(raw_key), new, old, held.timestamp, held.headers, held.origin)
+        on_evict(raw_key, held.time, self._read_key(raw_key), new, old, held.timestamp, held.headers, held.origin)
         heappop(self._order)
         del self._rows[raw_key]
         self.records -= 1
@@ -210,4 +210,4 @@ def _surviving(topic: str | None, partition: int, offset: int, timestamp: int, h
 
     The raw bytes of the source record are not in it, nor how far its partition had come.
     """
-    return Origin(topic, partition, offset, timestamp, None, None, headers, partition, -1, timestamp)
+    return Origin(topic, partition, offset, timestamp, None, None, headers, partition, timestamp)

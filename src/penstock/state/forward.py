@@ -69,7 +69,7 @@ def _spots(entries: Sequence[Entry]) -> Spots:
     arrays = _arrays(entries)
     if arrays is None:
         return spots
-    return Spots(spots.origin, lambda: (arrays["index"], arrays["floor"]), lambda: arrays["timestamp"], arrays)
+    return Spots(spots.origin, lambda: arrays["index"], lambda: arrays["timestamp"], len(entries), arrays)
 
 
 def _arrays(entries: Sequence[Entry]) -> Mapping[str, Any] | None:

@@ -34,8 +34,9 @@ _SEQUENCE = b"sequence"
 
 
 class Released(NamedTuple):
-    """A record that leaves the buffer as it came, with its origin."""
+    """A record that leaves the buffer as it came, with its origin, and the bytes that it is ordered by."""
 
+    raw_key: bytes
     origin: Origin
     key: Any
     value: Any
@@ -124,7 +125,7 @@ class JoinBufferStore(Store):
         else:
             origin = NO_ORIGIN
         key = self._key.deserialize(parse_grace_key(raw_key)[0])
-        return Released(origin, key, self._value.deserialize(value), timestamp, headers)
+        return Released(raw_key, origin, key, self._value.deserialize(value), timestamp, headers)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the number of the last record put; the changelog knows only those that still wait."""

@@ -102,9 +102,12 @@ class KeptRows(Segmented):
         """Write the rows of a sheet."""
         self.sheets.append(sheet)
 
-    def find(self, asked: Asked, told: ToldRows | None) -> Matches | None:
-        """Return the rows that records find, those of ``told`` in front of their places included; None: nobody finds any."""
-        bound = self.bound if told is None else told.bound_at(asked.places)
+    def find(self, asked: Asked, told: ToldRows | None, times: Any) -> Matches | None:
+        """Return the rows that records find, those of ``told`` in front of their places included; None: nobody finds any.
+
+        ``times``: of the store, at each record.
+        """
+        _, bound = self.limits_of(times)
         since = np.maximum(np.maximum(asked.since, bound), 0)
         first, last = int(since.min()), int(asked.until.max())
         parts = [self._single(asked._replace(since=since))]

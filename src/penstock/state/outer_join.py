@@ -1,21 +1,13 @@
 """The rows of a left or outer stream-stream join that wait for a match until their window is closed.
 
 Rows are ordered by (timestamp, right before left, key bytes) and each holds the list of all values of that key, side
-and timestamp; formats are in ``state.keys``. There are two ways to take out the rows whose window is closed:
-
-- ``take_as_kafka`` follows Kafka Streams' ``TimeTracker``: ``least`` is the time from which on it is worth looking,
-  and a look moves it to the last row it saw, not to the oldest row that stays. So closed rows may wait longer than they
-  must, exactly as long as they do in Kafka, where it depends on the other keys of the same partition.
-- ``take_at_once`` takes every closed row: results of a key do not depend on which other keys are in the same shard.
-
-``least`` is kept beside the rows, in a map of its own that is not logged: the results of a lane that is opened again
-are those of one that was not. A restore from the changelog forgets it, and the next record then looks at the oldest
-row.
+and timestamp; formats are in ``state.keys``. A row whose window is closed leaves at once: results of a key do not depend on which
+other keys are in the same shard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock.serde import Serde
@@ -33,8 +25,6 @@ from penstock.state.keys import (
 )
 from penstock.state.spec import StoreSpec
 from penstock.state.write_back import WriteBack
-
-_LEAST = b"least"
 
 
 class LeftOrRightSerde(Serde[tuple[bool, Any]]):
@@ -76,8 +66,9 @@ def _reader(left: Callable[[bytes], Any], right: Callable[[bytes], Any]) -> Call
 
 
 class Unmatched(NamedTuple):
-    """A row whose window closed without a match."""
+    """A row whose window closed without a match, and the bytes that it is ordered by."""
 
+    raw_key: bytes
     key: Any
     timestamp: int
     left: bool
@@ -96,8 +87,8 @@ class OuterJoinStore(Store):
     >>> store = OuterJoinStore(spec, MemoryState(), Standalone(), Serdes.string, both)
     >>> store.park("k", 10, True, "a")
     >>> store.park("k", 10, False, "b")
-    >>> store.take_at_once(15, 5, 5, 15), store.take_at_once(16, 5, 5, 16)[0]
-    ([], Unmatched(key='k', timestamp=10, left=False, value='b'))
+    >>> store.take_closed(15, 5, 5), store.take_closed(16, 5, 5)[0][1:]
+    ([], ('k', 10, False, 'b'))
     """
 
     def __init__(
@@ -108,16 +99,10 @@ class OuterJoinStore(Store):
         self._key = key
         self._value = value
         self._rows = WriteBack(state, spec.name, stamped=False)
-        self._beside = least_map(spec.name)
-        self._resumed = False
-        first, last = (next(self._rows.scan(None, None, reverse), None) for reverse in (False, True))
+        first = next(self._rows.scan(None, None), None)
         oldest = MAX_TIME if first is None else unpack_time(first[0])
         #: no row of this side (right, left) is older
         self._oldest = [oldest, oldest]
-        #: no row is newer
-        self._newest = -1 if last is None else unpack_time(last[0])
-        kept = state.map(self._beside).get(_LEAST)
-        self.least = self._sealed_least = oldest if kept is None else unpack_time(kept)
 
     def park(self, key: Any, timestamp: int, left: bool, value: Any) -> None:
         """Let a record wait: add its value to the list of its key, side and timestamp."""
@@ -126,12 +111,8 @@ class OuterJoinStore(Store):
         values = [] if row is None else parse_list(row.value)
         values.append(self._value.serialize((left, value)))
         self._put(raw_key, pack_list(values), timestamp)
-        if timestamp < self.least:
-            self.least = timestamp
         if timestamp < self._oldest[left]:
             self._oldest[left] = timestamp
-        if timestamp > self._newest:
-            self._newest = timestamp
 
     def forget(self, key: Any, timestamp: int, left: bool, at: int) -> None:
         """Delete all that waits under this key, side and timestamp: a match was found by a record of time ``at``."""
@@ -139,7 +120,7 @@ class OuterJoinStore(Store):
         if self._rows.lookup(raw_key) is not None:
             self._put(raw_key, None, at)
 
-    def take_at_once(self, now: int, left_wait: int, right_wait: int, at: int) -> list[Unmatched]:
+    def take_closed(self, now: int, left_wait: int, right_wait: int) -> list[Unmatched]:
         """Remove and return, in order, the rows whose time plus their side's wait is before ``now``."""
         closed: list[tuple[bytes, bytes]] = []
         for left, end in ((False, now - right_wait), (True, now - left_wait)):
@@ -147,31 +128,7 @@ class OuterJoinStore(Store):
                 rows = self._rows.scan(pack_time(self._oldest[left]), pack_time(end))
                 closed += [(raw_key, raw) for raw_key, raw, _ in rows if parse_join_side_key(raw_key)[1] is left]
                 self._oldest[left] = end
-        return self._take(sorted(closed), at)
-
-    def take_as_kafka(self, now: int, left_wait: int, right_wait: int, at: int) -> list[Unmatched]:
-        """Remove and return as ``take_at_once`` does, and put the next look off as Kafka does.
-
-        The look ends at the first value after an open one was seen on both sides: nothing behind it can be closed.
-        """
-        left_open = right_open = False
-        least = oldest = MAX_TIME
-        closed: list[tuple[bytes, bytes]] = []
-        for raw_key, raw in self._walk():
-            timestamp, left, _ = parse_join_side_key(raw_key)
-            least = timestamp
-            if left_open and right_open:
-                break
-            if timestamp + (left_wait if left else right_wait) >= now:
-                left_open, right_open = left_open or left, right_open or not left
-                oldest = min(oldest, timestamp)
-                if left_open and right_open and len(parse_list(raw)) > 1:
-                    break  # the next value is of the same row
-            else:
-                closed.append((raw_key, raw))
-        self.least = least
-        self._oldest = [oldest, oldest]
-        return self._take(closed, at)
+        return self._take(sorted(closed), now)
 
     def earliest(self, left_wait: int, right_wait: int) -> int | None:
         """Return the least time at which a row is closed, or an earlier one; None if none waits."""
@@ -182,18 +139,10 @@ class OuterJoinStore(Store):
         due = min(self._oldest[False] + right_wait, self._oldest[True] + left_wait) + 1
         return None if min(self._oldest) == MAX_TIME else due
 
-    def _walk(self) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate all rows in order, by growing slices of time: whoever stops early does not pay for the rest."""
-        start, width = min(self._oldest), 1
-        while start <= self._newest:
-            for raw_key, raw, _ in self._rows.scan(pack_time(start), pack_time(min(start + width, MAX_TIME))):
-                yield raw_key, raw
-            start, width = start + width, 2 * width
-
     def _take(self, rows: list[tuple[bytes, bytes]], at: int) -> list[Unmatched]:
         for raw_key, _ in rows:
             self._put(raw_key, None, at)
-        return [one for raw_key, raw in rows for one in self._decode(*_parts(raw_key), raw)]
+        return [one for raw_key, raw in rows for one in self._decode(raw_key, raw)]
 
     # ---- many records at a time
 
@@ -204,7 +153,7 @@ class OuterJoinStore(Store):
         return self._key, right, left
 
     def closed_by(self, now: int, waits: tuple[int, int]) -> dict[bytes, bytes]:
-        """Return the rows that ``take_at_once`` would take; ``waits``: of the right side, of the left side."""
+        """Return the rows that ``take_closed`` would take; ``waits``: of the right side, of the left side."""
         found: dict[bytes, bytes] = {}
         for side, wait in enumerate(waits):
             if self._oldest[side] < now - wait:
@@ -228,56 +177,39 @@ class OuterJoinStore(Store):
     def note(self, side: bool, times: Any, end: int | None) -> None:
         """Know of the times of records that have waited, and up to when all rows have been taken (None: nobody has looked)."""
         if len(times):
-            first, last = int(times.min()), int(times.max())
-            self.least, self._newest = min(self.least, first), max(self._newest, last)
-            self._oldest[side] = min(self._oldest[side], first)
+            self._oldest[side] = min(self._oldest[side], int(times.min()))
         if end is not None:
             self._oldest[side] = max(self._oldest[side], end)
 
     def all(self) -> list[Unmatched]:
         """Return every row, in order."""
         rows = self._rows.scan(None, None)
-        return [one for raw_key, raw, _ in rows for one in self._decode(*_parts(raw_key), raw)]
+        return [one for raw_key, raw, _ in rows for one in self._decode(raw_key, raw)]
 
-    def _decode(self, key: bytes, timestamp: int, left: bool, raw: bytes) -> list[Unmatched]:
+    def _decode(self, raw_key: bytes, raw: bytes) -> list[Unmatched]:
+        key, timestamp, left = _parts(raw_key)
         decoded, deserialize = self._key.deserialize(key), self._value.deserialize
         return [
-            Unmatched(decoded, timestamp, left, deserialize(item)[1]) for item in parse_list(raw) if item is not None
+            Unmatched(raw_key, decoded, timestamp, left, deserialize(item)[1])
+            for item in parse_list(raw)
+            if item is not None
         ]
 
     def _put(self, raw_key: bytes, raw: bytes | None, timestamp: int) -> None:
         self._rows.dirty[raw_key] = (raw, timestamp, (), self._context.origin, 0)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return the time from which on it is worth looking for closed rows."""
-        return {"least": self.least}
-
-    def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned; of several steps that share the store the one that looks first counts."""
-        self.least = min(self.least, snapshot["least"]) if self._resumed else snapshot["least"]
-        self._resumed = True
-
     def seal(self) -> Sealed:
         """Hand out the epoch's rows; one that came and went within the epoch was never there."""
-        sealed = self._rows.seal(self._rows.lasting(), logged=self.spec.logged)
-        if self.least != self._sealed_least:
-            sealed.side[self._beside] = [(_LEAST, pack_time(self.least))]
-            self._sealed_least = self.least
-        return sealed
+        return self._rows.seal(self._rows.lasting(), logged=self.spec.logged)
 
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base maps."""
         self._rows.apply(sealed)
 
 
-def least_map(store: str) -> str:
-    """Name the map beside a store's rows that holds ``least``."""
-    return f"{store}/least"
-
-
 def restore_rows(spec: StoreSpec, row: bytes, value: bytes | None) -> list[tuple[str, bytes, bytes | None]]:
-    """Return what a changelog row is in the base: (map name, key, value or None) each. ``least`` is older: it goes."""
-    return [(spec.name, row, value), (least_map(spec.name), _LEAST, None)]
+    """Return what a changelog row is in the base: (map name, key, value or None) each."""
+    return [(spec.name, row, value)]
 
 
 def _parts(raw_key: bytes) -> tuple[bytes, int, bool]:

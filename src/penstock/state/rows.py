@@ -19,6 +19,7 @@ from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.state.as_of import ReadColumns, ReadRaw, open_put, open_read, open_read_raw
 from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
+from penstock.state.event_time import EventTime
 from penstock.state.fold import Fold as Folds
 from penstock.state.fold import Folding, open_fold
 from penstock.state.forward import forward_columns, forward_entries
@@ -54,7 +55,7 @@ class RowStore(KeyValueVerbs):
         self.cached = bool(spec.cached)
         self.stamped = self.stamped or spec.ttl is not None
         self._rows = WriteBack(state, spec.name, stamped=self.stamped)
-        self._expiry = None if spec.ttl is None else Expiry(state, spec.name, spec.ttl, self._rows, context)
+        self._expiry = None if spec.ttl is None else Expiry(state, spec.name, spec.ttl, self._rows)
         self._listener: OnFlush | None = None
         self._send_old = False
         self._next_number = count(1).__next__
@@ -243,6 +244,32 @@ class RowStore(KeyValueVerbs):
         return self._rows.count()
 
     # ---- the barrier
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether rows have a time to live."""
+        return self._expiry is not None
+
+    def keep_time(self, clock: EventTime) -> None:
+        """Let rows end by this clock."""
+        if self._expiry is not None:
+            self._expiry.clock = clock
+
+    def reach(self) -> None:
+        """Come to the time of the clock."""
+        if self._expiry is not None:
+            self._expiry.reach()
+
+    def earliest_end(self) -> int | None:
+        """Return when the first row ends of which those downstream are told at once, or an earlier time; None if there is none."""
+        if self._expiry is None or self._listener is None or self.cached:
+            return None
+        return self._expiry.earliest()
+
+    def expire(self, now: int) -> None:
+        """Delete the rows that have ended, and tell those downstream."""
+        self.reach()
+        self._expire_due()
 
     def on_flush(self, listener: OnFlush, *, send_old: bool) -> None:
         """Register the listener of a cached store, or of a store whose rows expire; ``send_old``: give it the value

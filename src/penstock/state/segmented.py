@@ -9,8 +9,8 @@
 A *position* names a row among those of its key (``positions``): the start of a window, (start, sequence) where
 duplicates are kept, (end, start) of a session. A segment expires as a whole, by dropping its map.
 
-Which rows are live is Kafka Streams' rule, by the store's time: the greatest time ever put, of the slowest source
-partition (``partition_times``):
+Which rows are live is Kafka Streams' rule, by the store's time: the greatest time that was ever put, over all shards. A task tells it
+(``clock``, and the time of a put at such a time); a store that is opened by itself goes by what was put into it:
 
 - in the default (persistent) store a put is refused once its *segment* is wholly older than the retention, and reads
   end at exactly the retention; a ``time_ordered`` window store reads one millisecond further back;
@@ -24,15 +24,16 @@ partition (``partition_times``):
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
 from penstock.record import Headers
 from penstock.state.base import BytesStore, Sealed, ShardState
+from penstock.state.event_time import EventTime
 from penstock.state.keys import MAX_TIME, pack_time, unpack_time
 from penstock.state.layer import Entry, Found, Layer, merge
-from penstock.state.partition_times import IDLE, NO_PARTITION, PartitionTimes, pack_times
+from penstock.state.partition_times import pack_times
 from penstock.state.positions import WINDOW, Positions
 from penstock.state.segments import EMITTED, OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
@@ -73,44 +74,36 @@ class Segmented:
         self._least: int | None = None
         #: the greatest time of a row that was ever written
         self.newest = -1
-        #: says the time that the store's time must not pass; None for a record that may bring any
-        self.limit: Callable[[], int | None] | None = None
-        self._time = PartitionTimes()
-        #: partitions that are known by hearsay
-        self._met: set[int] = set()
-        #: the greatest time put from each partition index; always the same dict
-        self.times = self._time.times
+        #: the time of the nodes that write here, and that of their writes at such a time; None: time is the greatest that was put
+        self.clock: EventTime | None = None
+        self.put_time: Callable[[int], int] = _same
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
         self._reads_on = bool(spec.cached) and spec.persistent and not spec.retain_duplicates
         self._kept_for = self.retention * (2 if self._reads_on and spec.kind is StoreKind.SESSION else 1)
         self.segments = Segments(spec, state, positions)
         self.interval = self.segments.interval
+        self._reach(-1)
         self._read_numbers()
         self._stored = self._numbers()
-        if not self.times and self.segments.live:  # restored from the changelog
-            self.observe(self.segments.newest(), NO_PARTITION)
+        if self.observed < 0 and self.segments.live:  # restored from the changelog
+            self._reach(self.segments.newest())
 
     # ---- time
 
-    def observe(self, time: int, index: int) -> bool:
-        """Let the store's time of a partition reach ``time``; say whether a row of that time may still be put."""
-        known = self.times.get(index, -1)
-        if time > known:
-            mark = None if self.limit is None else self.limit()
-            reached = time if mark is None or mark > time else mark
-            if reached > known:
-                self._time.see(index, reached)
-                self._met.discard(index)
-                self._reach(self._time.now)
+    def observe(self, time: int) -> bool:
+        """Take in the time of a put; say whether a row of that time may still be put."""
+        if self.clock is not None:
+            self.reach()
+        elif time > self.observed:
+            self._reach(time)
         return time >= self.oldest
 
-    def observe_all(self, times: Mapping[int, int]) -> None:
-        """Let the store's time reach these, by partition: what the clock that it follows allows of them."""
-        for index, time in times.items():
-            if time > self.times.get(index, -1):
-                self._time.see(index, time)
-                self._met.discard(index)
-        self._reach(self._time.now)
+    def reach(self) -> None:
+        """Come to the time of the clock."""
+        if self.clock is not None and self.clock.now >= 0:
+            time = self.put_time(self.clock.now)
+            if time != self.observed:
+                self._reach(time)
 
     def _reach(self, time: int) -> None:
         self.observed = time
@@ -123,23 +116,6 @@ class Segmented:
         oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
         kept = max(0, (time - self._kept_for) // self.interval * self.interval) if self._reads_on else oldest
         return oldest, kept, min(kept, end + self._slack) if self._reads_on else end + self._slack
-
-    def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:
-        """Wait for source partitions that have written nothing here: what expires goes by the slowest, as clocks do.
-
-        ``behind``: what is written may be older than the sources; the first write says how old.
-        """
-        for index, time in told if self.times or not behind else ():
-            if time >= 0 and index not in self.times:
-                self._time.see(index, time)
-                self._met.add(index)
-                self._reach(self._time.now)
-
-    def take(self, told: Sequence[tuple[int, int]]) -> None:
-        """Go on with the time of partitions that write nothing here, and do not wait for idle ones until they write again."""
-        self._time.take([pair for pair in told if pair[1] == IDLE or pair[0] in self._met])
-        self._met.intersection_update(self.times)
-        self._reach(self._time.now)
 
     def earliest(self) -> int | None:
         """Return the time of the first row after ``emitted``, or an older one; None if there is no row."""
@@ -399,23 +375,22 @@ class Segmented:
     # ---- the barrier
 
     def snapshot(self) -> dict[str, Any]:
-        """Return time by partition, the last sequence number and how far windows were emitted on close.
+        """Return the store's time, the last sequence number and how far windows were emitted on close.
 
         And, for whoever cuts the changelog: the time of the newest row, and from when on rows are kept.
         """
-        times = [[index, time] for index, time in self.times.items()]
-        numbers = {"sequence": self.sequence, "emitted": self.emitted, "newest": self.newest, "kept": self.kept}
+        numbers = {"time": self.observed, "sequence": self.sequence, "emitted": self.emitted}
+        numbers |= {"newest": self.newest, "kept": self.kept}
         if self.watched and self._least is not None:
             numbers["least"] = self._least
-        return {"times": times, "met": sorted(self._met), **numbers}
+        return numbers
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Take in what ``snapshot`` returned, of this store or of another step's: what is further counts."""
-        if snapshot["times"]:
-            self.times.pop(NO_PARTITION, None)  # a guess, from the rows alone
-        self._time.see_all((index, time) for index, time in snapshot["times"])
-        self._met.update(snapshot.get("met", ()))
-        self._reach(self._time.now)
+        times = (
+            [snapshot["time"]] if "time" in snapshot else [time for _, time in snapshot["times"]]
+        )  # of versions before
+        self._reach(max(self.observed, min(times, default=-1)))
         self.sequence = max(self.sequence, snapshot["sequence"])
         self.emitted = max(self.emitted, snapshot["emitted"])
         self.newest = max(self.newest, snapshot["newest"])
@@ -517,16 +492,19 @@ class Segmented:
         self._read_numbers()
 
     def _read_numbers(self) -> None:
-        self._time.see_all(self.segments.times())
-        self._reach(self._time.now)
+        self._reach(max(self.observed, min((time for _, time in self.segments.times()), default=-1)))
         self.emitted = max(self.emitted, self.segments.number(EMITTED, -1))
         self.sequence = max(self.sequence, self.segments.number(SEQUENCE, 0))
 
     def _numbers(self) -> tuple[bytes, int]:
-        return pack_times(self.times.items()), self.emitted
+        return pack_times([(0, self.observed)]), self.emitted
 
     def _unpack(self, raw: bytes) -> tuple[bytes, int]:
         return (raw[8:], unpack_time(raw)) if self.stamped else (raw, -1)
+
+
+def _same(time: int) -> int:
+    return time
 
 
 def _first(row: tuple[Any, Any]) -> Any:

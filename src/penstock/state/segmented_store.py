@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
 
@@ -12,10 +12,10 @@ from penstock.record import Windowed
 from penstock.serde import Serde
 from penstock.serde.columns import Column, OnColumns
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
+from penstock.state.event_time import EventTime
 from penstock.state.forward import forward_entries
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
-from penstock.state.partition_times import PartitionTimes, time_of_all
 from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
 from penstock.state.write_back import writer_of
@@ -43,9 +43,8 @@ class SegmentedStore(Store):
         self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch, one by one
         self._flushed_columns: list[Changes] = []  # and by column since; ``_known`` brings these together
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
-        self._followed: list[PartitionTimes] = []  # clocks of the nodes that write here
+        self._writers = 0  # nodes that write here
         self._on_columns: OnColumns | None = None
-        rows.limit = getattr(context, "watermark", None)
 
     # ---- reading
 
@@ -73,23 +72,24 @@ class SegmentedStore(Store):
 
     # ---- time
 
-    def follow(self, clock: PartitionTimes) -> None:
-        """Let nothing expire before this clock's time: that of the node that decides which rows are still open.
+    @property
+    def keeps_time(self) -> bool:
+        """Rows expire."""
+        return True
 
-        Where several nodes write the store (a cogroup), each with a clock of its own, it follows all as if they were one:
-        of each source partition the greatest time that any node has seen, as Kafka's store does of its only one.
-        """
-        self._followed.append(clock)
-        clocks = self._followed
-        self._rows.limit = (lambda: clock.now) if len(clocks) == 1 else (lambda: time_of_all(clocks))
+    def keep_time(self, clock: EventTime) -> None:
+        """Go by this clock."""
+        self._rows.clock = clock
 
-    def meet(self, told: Iterable[tuple[int, int]], behind: bool) -> None:
-        """Wait for source partitions that have written nothing here."""
-        self._rows.meet(told, behind)
+    def reach(self) -> None:
+        """Come to the time of the clock."""
+        self._rows.reach()
 
-    def take(self, told: Sequence[tuple[int, int]]) -> None:
-        """Go on with the time of source partitions that write nothing here; do not wait for idle ones."""
-        self._rows.take(told)
+    def follow(self, put_time: Callable[[int], int] | None = None) -> None:
+        """Count a node that writes here; ``put_time``: the greatest time that it has put when its records have come to a time."""
+        self._writers += 1
+        if put_time is not None:
+            self._rows.put_time = put_time
 
     def watch(self) -> None:
         """Keep in mind the first row that was not emitted on close, for ``earliest``; to be called before the first write."""

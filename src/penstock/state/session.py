@@ -27,6 +27,7 @@ from penstock.state.segments import restore_rows
 from penstock.state.session_fold import SessionFold, open_session_fold
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
+from penstock.state.window_fold import TimesOf
 
 
 class SessionStore(SegmentedStore):
@@ -76,7 +77,7 @@ class SessionStore(SegmentedStore):
                 self._refuse_session(session)
             origin = context.origin
             entry = (raw, origin.timestamp, headers, origin, number() if cached else 0)
-            if rows.observe(end, origin.partition_index) or (raw is None and end >= rows.kept):
+            if rows.observe(end) or (raw is None and end >= rows.kept):
                 rows.put(raw_key, (end, start), entry)
             else:
                 expired(raw_key, (end, start), entry)
@@ -98,15 +99,16 @@ class SessionStore(SegmentedStore):
         grace: int,
         functions: tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any]],
         drops: tuple[Callable[[], None], Callable[[], None] | None],
+        times_of: TimesOf,
     ) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer.
 
         ``functions``: initializer, aggregator (None: records are counted) and merger.
         """
-        if not self.cached or not self.spec.persistent or self.spec.time_ordered or len(self._followed) != 1:
+        if not self.cached or not self.spec.persistent or self.spec.time_ordered or self._writers != 1:
             return None
         fold = SessionFold(self._key, self._value, gap, grace, *functions)
-        return open_session_fold(self._rows, fold, self._next_number, self._followed[0], drops)
+        return open_session_fold(self._rows, fold, self._next_number, times_of, drops)
 
     def _forward_columns(self, changed: Changes) -> bool:
         """Forward all rows at a time; a delete of what nobody knows is not told."""
@@ -172,6 +174,12 @@ class SessionStore(SegmentedStore):
         Not bounded by the retention, as in Kafka Streams: a session closes one millisecond after it.
         """
         return self._shown(self._rows.scan(earliest_end, latest_end, by_time=True, expired=True))
+
+    def ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Windowed, Any]]:
+        """Iterate as ``find_sessions_ended`` does, with the bytes of the keys."""
+        decode = self._value.deserialize
+        for key, position, value, _ in self._rows.scan(earliest_end, latest_end, by_time=True, expired=True):
+            yield key, self._windowed(key, position), decode(value)
 
     # ---- shapes and refusals
 

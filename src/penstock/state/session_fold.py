@@ -17,9 +17,8 @@ from penstock.serde import Serde
 from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
-from penstock.state.partition_times import PartitionTimes
 from penstock.state.segmented import Segmented
-from penstock.state.window_fold import running_time
+from penstock.state.window_fold import TimesOf
 
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
@@ -47,7 +46,7 @@ def open_session_fold(
     rows: Segmented,
     fold: SessionFold,
     number: Callable[[], int],
-    clock: PartitionTimes,
+    times_of: TimesOf,
     drops: tuple[Callable[[], None], Callable[[], None] | None],
 ) -> OnColumns:
     """Return what folds records by column into sessions.
@@ -61,23 +60,15 @@ def open_session_fold(
         if columns.keys.has_nulls:
             columns = columns.pick([at for at, key in enumerate(columns.keys.items) if key is not None])
         nulls -= len(columns)
-        indexes, floors = (columns.of_source(column) for column in columns.spots.numbers())
-        now, times = running_time(clock.times, indexes, np.maximum(columns.timestamps, floors))
+        _, now = times_of(columns)
         folded = _Folded(rows, fold, columns, now)
         if folded.late and drop_late is None:
             raise Irregular
-        taken = np.flatnonzero(folded.ends >= 0)
-        brought = np.minimum(folded.ends, now)[taken]
-        store_now, reached = running_time(rows.times, indexes[taken], brought)
-        for before, after in ((clock.now, now), (rows.observed, store_now)):
-            if (np.diff(after, prepend=before) < 0).any():  # what has expired would be there again
-                raise Irregular
+        if (np.diff(now) < 0).any() or (len(now) and now[0] < rows.observed):  # what has expired would be there again
+            raise Irregular
         keys, positions, entries = folded.rows()
 
         def commit() -> None:
-            for index, time in times.items():
-                clock.see(index, time)
-            rows.observe_all(reached)
             for _ in range(nulls):
                 drop_null()
             for _ in range(folded.late):

@@ -143,7 +143,7 @@ class Sheet:
             Column(data=folded.values, serde=value, made=True),
             folded.times,
             None,
-            Spots(spots.origin, spots.numbers, spots.times, spots.arrays),
+            Spots(spots.origin, spots.indexes, spots.times, spots.count, spots.arrays),
             rows,
             old=None
             if old is None

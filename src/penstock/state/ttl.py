@@ -1,13 +1,12 @@
 """Time to live: rows of a key-value store that end by event time. Kafka Streams has none; the rules are ours.
 
-- The store's time is the greatest timestamp of a row written to it, and at least the event time that the record being
-  processed is known to come after (``origin.floor``). It never goes back, and is kept beside the rows.
+- The store's time is that of the nodes that write to it (``clock``); of a store that is opened by itself, the greatest timestamp
+  of a row written to it. It never goes back, and is kept beside the rows.
 - A row is expired once the store's time is at least ``row timestamp + ttl``. From then on no read shows it.
 - At the barrier expired rows are deleted, in the changelog too, with the timestamp at which they ended. They are
   found through an index by time, so the cost grows with what expires and not with what is stored.
-- Those downstream see the row go: ``flush`` forwards (key, None, old value) to the listener. A store that is not
-  cached forwards it already when the expired row is first read, before its operator writes a new one: old values stay
-  complete for any epoch cut.
+- Those downstream see the row go: (key, None, old value) is forwarded to the listener, of a store that is not cached in front of the
+  first record whose time it is, of a cached one at the barrier.
 
 Maps: ``<store>/expiry`` holds ``timestamp (8 bytes, big-endian) key → nothing``; ``<store>/time`` holds
 ``observed → timestamp``. An index row that no stored row has the timestamp of (a restore leaves such rows) means nothing
@@ -17,8 +16,10 @@ and is deleted when it is met.
 from __future__ import annotations
 
 from collections.abc import Collection
+from heapq import heappop, heappush
 
-from penstock.state.base import Entry, ShardState, StoreContext
+from penstock.state.base import Entry, ShardState
+from penstock.state.event_time import EventTime
 from penstock.state.write_back import Row, WriteBack, pack_stamp, unpack_stamp
 
 _OBSERVED = b"observed"
@@ -75,27 +76,44 @@ class StoreTime:
 class Expiry:
     """Which rows of a store have ended, and the index that finds them."""
 
-    __slots__ = ("_context", "_index", "_index_name", "_rows", "_stale", "_ttl", "time")
+    __slots__ = ("_ends", "_index", "_index_name", "_rows", "_stale", "_ttl", "clock", "time")
 
-    def __init__(self, state: ShardState, store: str, ttl: int, rows: WriteBack, context: StoreContext) -> None:
+    def __init__(self, state: ShardState, store: str, ttl: int, rows: WriteBack) -> None:
         self._ttl = ttl
         self._rows = rows
-        self._context = context
         self._index_name = index_name(store)
         self._index = state.map(self._index_name)
         self.time = StoreTime(state, store)
+        self.clock: EventTime | None = None
+        #: ends of rows that were written in this epoch, the first one first; some of them are written again since
+        self._ends: list[int] = []
         self._stale: list[bytes] = []
 
     def observe(self, timestamp: int) -> int:
         """Take note of a row being written; return its timestamp, the store's time for a row that has none."""
         if timestamp < 0:
-            return max(self.time.observed, 0)
-        self.time.advance(timestamp)
+            timestamp = max(self.time.observed, 0)
+        elif self.clock is None:
+            self.time.advance(timestamp)
+        else:
+            self.reach()
+        heappush(self._ends, timestamp + self._ttl)
         return timestamp
+
+    def reach(self) -> None:
+        """Come to the time of the clock."""
+        if self.clock is not None:
+            self.time.advance(self.clock.now)
+
+    def earliest(self) -> int | None:
+        """Return when the first row ends, or an earlier time; None if there is none."""
+        for raw, _ in self._index.range(None, None):
+            first: int = unpack_stamp(raw)[0] + self._ttl
+            return min(first, self._ends[0]) if self._ends else first
+        return self._ends[0] if self._ends else None
 
     def horizon(self) -> int:
         """Return the timestamp up to which rows are expired, now."""
-        self.time.advance(self._context.origin.floor)
         return self.time.observed - self._ttl
 
     def end_of(self, row: Row) -> int:
@@ -105,6 +123,8 @@ class Expiry:
     def due(self) -> list[bytes]:
         """Return the keys of expired rows, the one that ended first at first."""
         horizon = self.horizon()
+        while self._ends and self._ends[0] <= horizon + self._ttl:
+            heappop(self._ends)
         found: set[tuple[int, bytes]] = set()
         for layer in (self._rows.pending, self._rows.dirty):
             found.update((e[1], key) for key, e in layer.items() if e[0] is not None and e[1] <= horizon)

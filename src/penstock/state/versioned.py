@@ -8,7 +8,7 @@ is valid from its boundary to the next. The last boundary is kept apart, the oth
     <store>/expiry    valid to (8 bytes)  history key → nothing
     <store>/time      observed → the store's time
 
-Rules, by the store's time (the greatest timestamp ever put):
+Rules, by the store's time (the greatest timestamp ever put, over all shards):
 
 - A put older than time − history is refused. A put of an accepted time goes to its place, whatever came before it.
 - ``get(key, as_of)`` before time − history finds only the last version, if that is old enough; the last version never
@@ -32,6 +32,7 @@ from penstock.errors import SerializationError, StoreError
 from penstock.record import Headers, VersionedRecord
 from penstock.serde import Serde
 from penstock.state.base import Sealed, ShardState, Store, StoreContext
+from penstock.state.event_time import EventTime
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import StoreTime, index_name
 from penstock.state.write_back import WriteBack, pack_stamp, unpack_stamp
@@ -99,9 +100,26 @@ class VersionedStore(Store):
         self._index_name = index_name(spec.name)
         self._index = state.map(self._index_name)
         self._time = StoreTime(state, spec.name)
+        self._clock: EventTime | None = None
         self._ends: list[tuple[bytes, bytes | None]] = []  # index rows of this epoch
         self._log: list[tuple[bytes, bytes | None, int, Headers]] = []
         self._unapplied: list[tuple[Sealed, Sealed]] = []
+
+    # ---- time
+
+    @property
+    def keeps_time(self) -> bool:
+        """The history ends."""
+        return True
+
+    def keep_time(self, clock: EventTime) -> None:
+        """Let versions end by this clock."""
+        self._clock = clock
+
+    def reach(self) -> None:
+        """Come to the time of the clock."""
+        if self._clock is not None:
+            self._time.advance(self._clock.now)
 
     # ---- verbs
 
@@ -216,7 +234,7 @@ class VersionedStore(Store):
         return timestamp < self._time.observed - self._retention
 
     def _insert(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        self._time.advance(timestamp)
+        self._time.advance(timestamp if self._clock is None else self._clock.now)
         last = self._last(key)
         if last is not None and timestamp < last.timestamp:
             return self._insert_before(key, value, timestamp, last)

@@ -27,7 +27,7 @@ from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
 from penstock.state.window_add import open_add
-from penstock.state.window_fold import Hopping, open_window_fold
+from penstock.state.window_fold import Hopping, TimesOf, open_window_fold
 from penstock.state.window_sheet import ToldRows
 
 
@@ -98,7 +98,7 @@ class WindowStore(SegmentedStore):
         rows, context, number, cached = self._rows, self._context, self._next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
-        in_dirty, put, reached = rows.dirty.keys.get, rows.put, rows.times.get
+        in_dirty, put, observe = rows.dirty.keys.get, rows.put, rows.observe
         if self.spec.retain_duplicates:
             return self._no_single_value
 
@@ -115,12 +115,10 @@ class WindowStore(SegmentedStore):
                 refuse_value(key, value, error)
             origin = context.origin
             entry = (raw, timestamp, headers, origin, number() if cached else 0)
-            index = origin.partition_index
-            if start > reached(index, -1) or start < rows.oldest:
-                if start < 0:
-                    self._refuse_start(start)
-                if not rows.observe(start, index):
-                    return expired(raw_key, start, entry)
+            if start < 0:
+                self._refuse_start(start)
+            if not observe(start):
+                return expired(raw_key, start, entry)
             found = in_dirty(raw_key)
             if found is not None and start in found[1]:
                 found[1][start] = entry
@@ -133,7 +131,7 @@ class WindowStore(SegmentedStore):
         rows, context = self._rows, self._context
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, put = self._refuse_key, self._refuse_value, rows.put
-        log_only, reached, in_memory = self._log_only, rows.times.get, not self.spec.persistent
+        log_only, in_memory = self._log_only, not self.spec.persistent
 
         def add(key: Any, value: Any, start: int, headers: Headers = ()) -> None:
             if key is None:
@@ -146,21 +144,17 @@ class WindowStore(SegmentedStore):
             sequence = rows.sequence = (rows.sequence + 1) & MAX_SEQUENCE
             if value is None:  # there is no one row to delete; a store in memory takes in the time, as in Kafka
                 if in_memory:
-                    rows.observe(start, origin.partition_index)
+                    rows.observe(start)
                 return log_only(raw_key, start, None, headers)
             try:
                 raw = serialize(value)
             except Exception as error:
                 refuse_value(key, value, error)
-            index = origin.partition_index
-            if origin.floor > reached(index, -1):
-                rows.observe(origin.floor, index)
-            if start > reached(index, -1) or start < rows.oldest:
-                if start < 0:
-                    self._refuse_start(start)
-                if not rows.observe(start, index):
-                    context.drop("expired")
-                    return log_only(raw_key, start, raw, headers)
+            if start < 0:
+                self._refuse_start(start)
+            if not rows.observe(start):
+                context.drop("expired")
+                return log_only(raw_key, start, raw, headers)
             return put(raw_key, (start, sequence), (raw, origin.timestamp, headers, origin, 0))
 
         return add
@@ -171,23 +165,24 @@ class WindowStore(SegmentedStore):
         initializer: Callable[[], Any],
         fold: Fold | None,
         drop_late: Callable[[int], None] | None,
+        times_of: TimesOf,
     ) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer."""
-        if not self.cached or self.spec.retain_duplicates or len(self._followed) != 1:
+        if not self.cached or self.spec.retain_duplicates or self._writers != 1:
             return None
-        (clock,), folding = self._followed, Folding(self._key, self._value, initializer, fold)
-        return open_window_fold(self._rows, folding, self._next_number, clock, windows, drop_late)
+        folding = Folding(self._key, self._value, initializer, fold)
+        return open_window_fold(self._rows, folding, self._next_number, times_of, windows, drop_late)
 
-    def make_column_add(self) -> OnColumns | None:
+    def make_column_add(self, times_of: TimesOf) -> OnColumns | None:
         """Return what does ``add`` for many records at a time; None for a store without duplicates, or with an index by time."""
         if not isinstance(self._rows, KeptRows) or self.spec.time_ordered:
             return None
-        return open_add(self._rows, self.name, (self._key, self._value), self._context.drop)
+        return open_add(self._rows, self.name, (self._key, self._value), self._context.drop, times_of)
 
-    def find(self, asked: Asked, told: ToldRows | None) -> Matches | None:
-        """Return the rows of a store with duplicates that records ask for, as they are at their places."""
+    def find(self, asked: Asked, told: ToldRows | None, times: Any) -> Matches | None:
+        """Return the rows of a store with duplicates that records ask for, as they are at their places, at these times of the store."""
         assert isinstance(self._rows, KeptRows)
-        return self._rows.find(asked, told)
+        return self._rows.find(asked, told, times)
 
     @property
     def key_serde(self) -> Serde[Any]:
@@ -231,11 +226,14 @@ class WindowStore(SegmentedStore):
             return [(position[0], deserialize(value)) for position, value, _ in self._of_key(key, since, until)]
         return [(start, deserialize(value)) for start, value, _ in self._of_key(key, since, until)]
 
-    def read_all(self, since: int, until: int) -> Iterator[tuple[Any, int, Any, int]]:
-        """Iterate (key, start, value, timestamp) of all windows that start in [since, until], by start, then key."""
+    def read_all(self, since: int, until: int) -> Iterator[tuple[bytes, Any, int, Any, int]]:
+        """Iterate (bytes of the key, key, start, value, timestamp) of all windows that start in [since, until], by start, then key.
+
+        Past the retention, too, as long as the segment is there: a window closes when its store may have come further.
+        """
         decode_key, decode, start_of = self._key.deserialize, self._value.deserialize, self._rows.positions.time
-        for key, position, value, timestamp in self._rows.scan(since, until, by_time=True):
-            yield decode_key(key), start_of(position), decode(value), timestamp
+        for key, position, value, timestamp in self._rows.scan(since, until, by_time=True, expired=True):
+            yield key, decode_key(key), start_of(position), decode(value), timestamp
 
     # ---- Kafka's verbs
 

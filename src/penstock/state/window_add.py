@@ -14,12 +14,16 @@ from penstock.serde.merge import binary
 from penstock.serde.traits import is_canonical
 from penstock.state.kept_rows import KeptRows
 from penstock.state.keys import MAX_SEQUENCE
-from penstock.state.window_fold import running_time
+from penstock.state.window_fold import TimesOf
 from penstock.state.window_sheet import ToldRows, WindowSheet
 
 
 def open_add(
-    rows: KeptRows, name: str, serdes: tuple[Serde[Any], Serde[Any]], drop: Callable[[str], None]
+    rows: KeptRows,
+    name: str,
+    serdes: tuple[Serde[Any], Serde[Any]],
+    drop: Callable[[str], None],
+    times_of: TimesOf,
 ) -> OnColumns:
     """Return what puts the records that have a key, each as a row of its own.
 
@@ -32,17 +36,13 @@ def open_add(
         if not len(columns):
             return
         whole, valued = _whole(rows, serdes, columns)
-        now, times = _times(rows, columns, valued)
-        oldest, bounds = rows.limits_of(now)
+        oldest, _ = rows.limits_of(times_of(columns)[1][valued])
         taken = valued.copy()
         taken[valued] = whole.starts[valued] >= oldest
         told = ToldRows(
             whole.where(taken),
             columns.places[taken],
             np.flatnonzero(taken[valued]),
-            columns.places[valued],
-            bounds,
-            rows.bound,
             _changeable(columns.values, serdes[1], valued),
             whole.values if valued.all() else whole.values.filter(pa.array(valued)),
             serdes[1],
@@ -52,7 +52,6 @@ def open_add(
 
         def commit() -> None:
             rows.sequence = int(whole.sequences[-1])
-            rows.observe_all(times)
             if gone is not None:
                 _log_only(rows, gone, drop)
             if len(told.places):
@@ -80,15 +79,6 @@ def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], columns: Colum
         headers,
     )
     return sheet, valued
-
-
-def _times(rows: KeptRows, columns: Columns, valued: Any) -> tuple[Any, dict[int, int]]:
-    """Return the store's time after each record that has a value, and its times by partition after all. Time must not go back."""
-    indexes, floors = (columns.of_source(column)[valued] for column in columns.spots.numbers())
-    now, times = running_time(rows.times, indexes, np.maximum(columns.timestamps[valued], floors))
-    if (np.diff(now, prepend=rows.observed) < 0).any():
-        raise Irregular
-    return now, times
 
 
 def _log_only(rows: KeptRows, gone: WindowSheet, drop: Callable[[str], None]) -> None:

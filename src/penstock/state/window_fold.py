@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,11 @@ import pyarrow as pa
 from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
 from penstock.state.fold import Folding
-from penstock.state.partition_times import NO_PARTITION, PartitionTimes
 from penstock.state.segmented import Segmented
 from penstock.state.sheet import Folded, before_of, order_of_places
 
-_NEVER = 1 << 62
+#: gives the time of the node at many records: without each of them, and with it
+TimesOf: TypeAlias = Callable[[Columns], tuple[Any, Any]]
 
 
 class Hopping(NamedTuple):
@@ -58,36 +58,11 @@ class Rows(NamedTuple):
         return Rows(self.names.take(at), self.opens[order], folded, self.writes[order])
 
 
-def running_time(times: Mapping[int, int], indexes: Any, reached: Any) -> tuple[Any, dict[int, int]]:
-    """Return the time of a clock after each record, and the times of its partitions after all of them.
-
-    >>> now, after = running_time({0: 10}, np.array([0, 1, 0, 1]), np.array([20, 5, 30, 25]))
-    >>> now.tolist(), after
-    ([20, 5, 5, 25], {0: 30, 1: 25})
-    """
-    now = np.full(len(indexes), _NEVER, dtype=np.int64)
-    after = dict(times)
-    seen = np.unique(indexes).tolist()
-    if NO_PARTITION in times or NO_PARTITION in seen:
-        raise Irregular
-    for index in {*times, *seen}:
-        before = times.get(index)
-        if before is not None and index not in seen:
-            now = np.minimum(now, before)
-            continue
-        run = np.maximum.accumulate(np.where(indexes == index, reached, -1))
-        after[index] = max(int(run[-1]), -1 if before is None else before)
-        # a partition counts from its first record on
-        run = np.where(run < 0, _NEVER, run) if before is None else np.maximum(run, before)
-        now = np.minimum(now, run)
-    return now, after
-
-
 def open_window_fold(
     rows: Segmented,
     folding: Folding,
     number: Callable[[], int],
-    clock: PartitionTimes,
+    times_of: TimesOf,
     windows: Hopping,
     drop_late: Callable[[int], None] | None,
 ) -> OnColumns:
@@ -100,17 +75,14 @@ def open_window_fold(
         keys = columns.keys.arrow_of(folding.key)
         if keys.null_count:
             raise Irregular
-        indexes, floors = (columns.of_source(column) for column in columns.spots.numbers())
-        now, times = running_time(clock.times, indexes, np.maximum(columns.timestamps, floors))
+        _, now = times_of(columns)
         at, starts = windows.starts(columns.timestamps)
         in_time = starts + windows.size > now[at] - windows.grace
         late = int(len(in_time) - in_time.sum())
         if late and drop_late is None:
             raise Irregular
         at, starts = at[in_time], starts[in_time]
-        times_of_store = np.minimum(starts, now[at])
-        reached = _greatest(indexes[at], times_of_store)
-        _check_kept(rows, indexes[at], times_of_store, starts)
+        _check_kept(rows, int(now.max()), starts)
         made = None
         if len(at):
             tumbling = windows.advance == windows.size
@@ -119,9 +91,6 @@ def open_window_fold(
             made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at).in_order()
 
         def commit() -> None:
-            for index, time in times.items():
-                clock.see(index, time)
-            rows.observe_all(reached)
             if late and drop_late is not None:
                 drop_late(late)
             if made is not None:
@@ -158,18 +127,9 @@ def open_window_fold(
     return on_columns
 
 
-def _greatest(indexes: Any, times: Any) -> dict[int, int]:
-    return {index: int(times[indexes == index].max()) for index in np.unique(indexes).tolist()}
-
-
-def _check_kept(rows: Segmented, indexes: Any, times: Any, starts: Any) -> None:
-    """Refuse records of which some are past the retention when their turn comes, by the time that the store has then."""
-    if not len(starts):
-        return
-    after, _ = running_time(rows.times, indexes, times)
-    before = np.concatenate([[rows.observed], after[:-1]])
-    latest = np.maximum(after, before)
-    for start in np.unique(starts).tolist():
-        oldest, _, bound = rows.limits(int(latest[starts == start].max()))
-        if start < max(oldest, bound):
+def _check_kept(rows: Segmented, now: int, starts: Any) -> None:
+    """Refuse records of which some are past the retention when their turn comes, by the time that the store has at the end."""
+    if len(starts):
+        oldest, _, bound = rows.limits(rows.put_time(now))
+        if int(starts.min()) < max(oldest, bound):
             raise Irregular

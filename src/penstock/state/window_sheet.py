@@ -98,26 +98,18 @@ class SheetLayer(Layer):
 
 
 class ToldRows(NamedTuple):
-    """What a batch is about to put into a store: the rows, the places of their records, and from when on reads see rows.
+    """What a batch is about to put into a store: the rows, and the places of their records.
 
-    ``at``: which of the records that have a key and a value each row is of; the others are too old. ``bounds``: of each of these records,
-    after it; ``seen``: their places; ``bound``: before all of them.
+    ``at``: which of the records that have a key and a value each row is of; the others are too old.
     """
 
     sheet: WindowSheet
     places: Any
     at: Any
-    seen: Any
-    bounds: Any
-    bound: int
     #: the values of all records that have one, as objects, and the bytes that were made of them; None where nobody can change them
     items: list[Any] | None
     data: pa.Array
     serde: Any
-
-    def bound_at(self, places: Any) -> Any:
-        """Return from when on a reader at each place sees rows."""
-        return np.concatenate([[self.bound], self.bounds])[np.searchsorted(self.seen, places)]
 
     def check(self, at: Any) -> None:
         """Refuse values that somebody has changed since: one by one they would be put as they are now."""

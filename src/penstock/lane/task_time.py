@@ -1,0 +1,301 @@
+"""Time in a task: brought, before each record, to where it is at the record's place; what that makes due leaves first.
+
+::
+
+    place in the order     ──●────────●─────────●──────────▶
+    records of the shard     r1                  r2
+    moves of time            10       20         30          (●: also those of records that other shards have)
+
+Before ``r2`` the task comes to the move at 20, if something is due by then, and what is due leaves there, as it does in every other
+shard; then the stores come to 20. ``r2`` itself has its effect at 30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from penstock.lane.timeline import Cursor, Timelines
+from penstock.plan.feeds import Feed
+from penstock.processor.punctuation import PunctuationQueue, PunctuationType
+from penstock.record import NO_ORIGIN, Origin
+from penstock.serde.columns import Columns
+from penstock.state.event_time import EventTime
+
+if TYPE_CHECKING:
+    from penstock.lane.task import Task
+
+#: a place and an offset that come after all records
+_END = (1 << 63) - 1, (1 << 63) - 1
+#: first number of the position of rows that time gives out, and of those of a punctuator: before and behind the rows of the record itself
+RELEASED, PUNCTUATED = 0, (1 << 32) - 1
+_HALF = (1 << 32) - 1
+
+
+class TimeCall(NamedTuple):
+    """What a node does when time has come, and the least time of its clock at which it has something to do."""
+
+    node: str
+    feed: str
+    clock: EventTime
+    run: Callable[[int], None]
+    due: Callable[[], int | None]
+    #: what is due while records go by batch leaves with them
+    in_batches: bool = False
+
+    def due_at(self) -> int | None:
+        """Return the time of the sources at which it has something to do."""
+        due = self.due()
+        return None if due is None else due + self.clock.hold
+
+
+class TaskTime:
+    """The cursors of a task, one for each feed, with the clocks of its nodes and stores."""
+
+    def __init__(self, task: Task, timelines: Timelines, feeds: Mapping[str, Feed]) -> None:
+        self._task = task
+        self._timelines = timelines
+        self._feeds = feeds
+        self._cursors: dict[str, Cursor] = {}
+        self._clocks: dict[str, EventTime] = {}
+        self._calls: list[TimeCall] = []
+        self._stores: list[Any] = []
+        #: where the task is: the last record, or the last move at which something was due
+        self._last: Origin = NO_ORIGIN
+        #: punctuators and timers by stream time, by node
+        self.queues: dict[str, PunctuationQueue] = {}
+        #: the nodes that run; None: all
+        self._nodes: Container[str] | None = None
+
+    # ---- what takes part
+
+    def clock(self, name: str) -> EventTime:
+        """Return the clock of a node, of several that share one, or of a store (``store/`` and its name)."""
+        if name not in self._clocks:
+            feed = self._feeds.get(name, Feed())
+            clock = self._clocks[name] = EventTime(feed.hold)
+            self._cursor(feed.group).attach(clock)
+        return self._clocks[name]
+
+    def _cursor(self, group: str) -> Cursor:
+        if group not in self._cursors:
+            cursor = self._cursors[group] = Cursor(self._timelines.timeline(group))
+            origin = self._task.origin
+            if origin.topic is not None:  # a node asks for the time for the first time
+                place = self._timelines.place(origin)
+                cursor.come_to(place, origin.offset)
+                cursor.include(place, origin.offset)
+        return self._cursors[group]
+
+    def add_store(self, name: str, store: Any) -> None:
+        """Let a store whose rows expire go along."""
+        store.keep_time(self.clock(f"store/{name}"))
+        self._stores.append(store)
+
+    def add_call(
+        self,
+        node: str,
+        clock: str,
+        run: Callable[[int], None],
+        due: Callable[[], int | None],
+        in_batches: bool = False,
+    ) -> None:
+        """Call ``run(now)`` when time has come."""
+        group = self._feeds.get(clock, Feed()).group
+        self._calls.append(TimeCall(node, group, self.clock(clock), run, due, in_batches))
+
+    def queue_of(self, node: str) -> PunctuationQueue:
+        """Return the punctuations by stream time of a node."""
+        self.clock(f"stream/{node}")
+        return self.queues.setdefault(node, PunctuationQueue(PunctuationType.STREAM_TIME))
+
+    def start(self, timelines: Timelines, nodes: Container[str] | None = None) -> None:
+        """Begin anew with the times of another epoch, or for other nodes of the same one."""
+        self._timelines, self._nodes, self._last = timelines, nodes, NO_ORIGIN
+        for group, cursor in self._cursors.items():
+            cursor.start(timelines.timeline(group))
+
+    def in_order(self, nodes: Iterable[str]) -> None:
+        """Let nodes have their turn in this order, upstream first."""
+        order = {node: number for number, node in enumerate(nodes)}
+        self._calls.sort(key=lambda call: order[call.node])
+
+    @property
+    def cursors(self) -> dict[str, Cursor]:
+        """The cursors by feed, always the same dict; empty where nothing in the task depends on time."""
+        return self._cursors
+
+    def of_records(self, name: str, columns: Columns) -> tuple[Any, Any]:
+        """Return the time of a clock at many records: without each of them, and with it."""
+        feed, timelines = self._feeds.get(name, Feed()), self._timelines
+        timeline, arrays = timelines.timeline(feed.group), columns.spots.arrays
+        if arrays is not None:
+            places, offsets = (
+                timelines.places(arrays["topic"], arrays["partition"], arrays["reached"]),
+                arrays["offset"],
+            )
+        else:
+            origins = [columns.spots.origin(at) for at in range(columns.spots.count)]
+            places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
+            offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
+        times = (timeline.before(places, offsets), timeline.including(places, offsets))
+        before, after = (columns.of_source(held(time, feed.hold)) for time in times)
+        return before, after
+
+    @property
+    def waits(self) -> bool:
+        """Whether something may have to leave between two records."""
+        return bool(self._calls) or any(queue.waiting for queue in self.queues.values())
+
+    @property
+    def stops_batches(self) -> bool:
+        """Whether something may have to leave between two records that no kernel lets leave."""
+        return any(not call.in_batches for call in self._calls) or any(q.waiting for q in self.queues.values())
+
+    def reaching(self, name: str, due: int) -> int:
+        """Return the time of a clock once it is at least ``due``; that at the end of the epoch if it is not."""
+        feed = self._feeds.get(name, Feed())
+        timeline = self._timelines.timeline(feed.group)
+        at = timeline.first(due + feed.hold, 0)
+        time = timeline.end if at is None else int(timeline.times[at])
+        return time if time < 0 else max(time - feed.hold, 0)
+
+    # ---- going along
+
+    def come_to(self, origin: Origin) -> None:
+        """Come to a record: first what is due before it, then the stores, then the record's own time."""
+        place, offset = self._timelines.place(origin), origin.offset
+        self._come_to(place, offset)
+        self._last = origin
+        for cursor in self._cursors.values():
+            cursor.include(place, offset)
+
+    def _come_to(self, place: int, offset: int) -> None:
+        if self.waits:
+            self._release(place, offset)
+        moved = False
+        for cursor in self._cursors.values():
+            moved |= cursor.come_to(place, offset)
+        if moved:
+            self._reach_stores()
+
+    def _reach_stores(self) -> None:
+        for store in self._stores:
+            store.reach()
+
+    def begin(self) -> None:
+        """Do what the time at the beginning of the epoch makes due, which no record has brought."""
+        self._reach_stores()
+        self._run_due(NO_ORIGIN)
+
+    def finish(self) -> None:
+        """Come to the end of the epoch."""
+        self._come_to(*_END)
+
+    def skip_to(self, origin: Origin) -> None:
+        """Come to just behind records that went by batch; nothing is due meanwhile."""
+        place, offset, self._last = self._timelines.place(origin), origin.offset, origin
+        for cursor in self._cursors.values():
+            cursor.come_to(place, offset)
+            cursor.include(place, offset)
+
+    def is_due(self, timelines: Timelines, nodes: Container[str]) -> bool:
+        """Whether something of these nodes is due in an epoch of these times."""
+        return any(due <= timelines.timeline(group).end and (node in nodes) for node, group, due in self._waiting())
+
+    def _waiting(self) -> Iterable[tuple[str, str, int]]:
+        """Yield node, feed, and the time of the sources at which it has something to do."""
+        for call in self._calls:
+            due = call.due_at()
+            if due is not None:
+                yield call.node, call.feed, due
+        for node, queue in self.queues.items():
+            due = queue.due
+            if due is not None:
+                yield node, self._feeds.get(f"stream/{node}", Feed()).group, due
+
+    def _due(self) -> Iterable[tuple[Cursor, int]]:
+        nodes = self._nodes
+        for node, group, due in self._waiting():
+            if nodes is None or node in nodes:
+                yield self._cursors[group], due
+
+    def _release(self, place: int, offset: int) -> None:
+        """Stop at every move before a record at which something is due."""
+        if any(due <= cursor.now for cursor, due in self._due()):  # the last record has not reached the node that waits
+            self._run_due(self._last)
+        while True:
+            stops = [stop for cursor, due in self._due() if (stop := cursor.next_with(due)) is not None]
+            first = min(stops, default=None)
+            if first is None or first >= (place, offset):
+                return
+            for cursor in self._cursors.values():
+                cursor.come_to(*first)
+                cursor.include(*first)
+            self._reach_stores()
+            self._last = self._timelines.origin(*first)
+            self._run_due(self._last)
+
+    def _run_due(self, origin: Origin) -> None:
+        nodes = self._nodes
+        for call in self._calls:
+            if nodes is not None and call.node not in nodes:
+                continue
+            due = call.due()
+            if due is not None and due <= call.clock.now:
+                self._task.run_timed(call.node, call.run, call.clock.now, origin)
+        self.punctuate(origin)
+
+    def punctuate(self, origin: Origin) -> bool:
+        """Call the punctuators and timers that are due by stream time."""
+        ran, nodes = False, self._nodes
+        for owner, queue in self.queues.items():
+            if not queue.waiting or (nodes is not None and owner not in nodes):
+                continue
+            now = self.now_of(owner)
+            if now >= 0:
+                ran |= queue.punctuate(now, lambda node, f, time: self._task.run_punctuator(node, f, time, origin))
+        return ran
+
+    def now_of(self, node: str) -> int:
+        """Return the stream time of a node: how far all that its sub-topology reads has come."""
+        return self._cursor(self._feeds.get(f"stream/{node}", Feed()).group).now
+
+    # ---- the barrier
+
+    def due(self) -> dict[str, tuple[int, int]]:
+        """Return, by feed, the time at the end, and the least time of the sources at which something is to be done without a record."""
+        found: dict[str, tuple[int, int]] = {}
+        for _, group, due in self._waiting():
+            known = found.get(group)
+            found[group] = (self._cursors[group].now, due if known is None else min(due, known[1]))
+        return found
+
+
+def held(times: Any, hold: int) -> Any:
+    """Return the times of sources as a clock has them that stays behind."""
+    return np.where(times < 0, times, np.maximum(times - hold, 0)) if hold else times
+
+
+def released_at(origin: Origin, number: int, time: int, key: bytes) -> Origin:
+    """Return the place of a row that time gives out at a move: before the rows of the record that moved it, by node, due time and key.
+
+    >>> released_at(NO_ORIGIN, 3, 7, b"abcde").sub
+    (0, 3, 0, 7, 1633837924, 1694498816, 5)
+    """
+    pieces = [int.from_bytes(key[at : at + 4].ljust(4, b"\0")) for at in range(0, len(key), 4)]
+    sub = (RELEASED, number, max(time, 0) >> 32, max(time, 0) & _HALF, *pieces, len(key))
+    return Origin(
+        origin.topic,
+        origin.partition,
+        origin.offset,
+        origin.timestamp,
+        None,
+        None,
+        (),
+        origin.partition_index,
+        origin.reached,
+        sub,
+    )
