@@ -96,7 +96,7 @@ class Runs:
         self._shards = [ShardOrder()] * SHARDS
         self._snapshots: dict[int, dict[int, Any]] = {}
         self._reached: dict[tuple[str, int], int] = {}
-        self._timing = Timing(plan.topology, idle_ms=1, shards=SHARDS)
+        self._timing = Timing(plan.topology, idle_ms=1)
         self._epoch = 0
 
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:
@@ -113,11 +113,10 @@ class Runs:
         rows = [row for row in map(self._raw, given_records) if row is not None]
         passing: list[Any] = []
         batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
+        moves: list[Any] = []
+        batches = list(run.tell_times(self._worker, orders, batches, moves))
         for step in self._stage.plan.steps:
-            first = step.level == 0
-            if first and step.exchange and step.timed:
-                batches = list(run.tell_times(self._worker, orders, batches))
-            batches = list(run_step(self._worker, orders, step.level, 0, batches))
+            batches = list(run_step(self._worker, orders, step.level, 0, batches, moves))
             if self._between:
                 rows_between = [row[2:] for batch in batches for row in rows_of(batch) if row.kind == RECORD]
                 rows_between.sort(
@@ -156,9 +155,6 @@ class Runs:
     def _note(self, report: Any, seen: dict[str, Any]) -> None:
         for node, reason, many in report.dropped:
             seen["dropped"][node, reason] = seen["dropped"].get((node, reason), 0) + many
-        for shot in report.snapshots.values():  # in which order a clock has come to know the partitions does not matter
-            for times in [*shot["clocks"].values(), *(store.get("times", []) for store in shot["stores"].values())]:
-                times.sort()
         for topic, partition, time in report.reached:
             self._reached[topic, partition] = max(time, self._reached.get((topic, partition), -1))
         seen["reached"] = dict(self._reached)

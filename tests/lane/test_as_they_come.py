@@ -26,7 +26,7 @@ def cut_into(monkeypatch, sizes):
     """Let the first step read its rows in batches of these sizes, over and over."""
     step = run.run_step
 
-    def cut(worker, orders, level, task, batches):
+    def cut(worker, orders, level, task, batches, moves):
         if level == 0 and batches:
             table, batches, begin, turn = pa.Table.from_batches(batches), [], 0, 0
             while begin < len(table):

@@ -62,6 +62,8 @@ class TaskTime:
         self._clocks: dict[str, EventTime] = {}
         self._calls: list[TimeCall] = []
         self._stores: list[Any] = []
+        #: whether time has moved since the stores were told
+        self._moved = False
         #: where the task is: the last record, or the last move at which something was due
         self._last: Origin = NO_ORIGIN
         #: punctuators and timers by stream time, by node
@@ -170,18 +172,18 @@ class TaskTime:
         self._come_to(place, offset)
         self._last = origin
         for cursor in self._cursors.values():
-            cursor.include(place, offset)
+            self._moved |= cursor.include(place, offset)
 
     def _come_to(self, place: int, offset: int) -> None:
         if self.waits:
             self._release(place, offset)
-        moved = False
         for cursor in self._cursors.values():
-            moved |= cursor.come_to(place, offset)
-        if moved:
+            self._moved |= cursor.come_to(place, offset)
+        if self._moved:
             self._reach_stores()
 
     def _reach_stores(self) -> None:
+        self._moved = False
         for store in self._stores:
             store.reach()
 
@@ -193,6 +195,7 @@ class TaskTime:
     def finish(self) -> None:
         """Come to the end of the epoch."""
         self._come_to(*_END)
+        self._reach_stores()
 
     def skip_to(self, origin: Origin) -> None:
         """Come to just behind records that went by batch; nothing is due meanwhile."""
@@ -200,6 +203,7 @@ class TaskTime:
         for cursor in self._cursors.values():
             cursor.come_to(place, offset)
             cursor.include(place, offset)
+        self._moved = True
 
     def is_due(self, timelines: Timelines, nodes: Container[str]) -> bool:
         """Whether something of these nodes is due in an epoch of these times."""

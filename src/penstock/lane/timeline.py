@@ -253,10 +253,12 @@ class Cursor:
         self._move(at)
         return True
 
-    def include(self, place: int, offset: int) -> None:
-        """Take in a record, if it moves time; to be called after ``come_to``."""
-        if self._next <= place and self.timeline.offsets[self._at] <= offset:
-            self._move(self._at + 1)
+    def include(self, place: int, offset: int) -> bool:
+        """Take in a record, if it moves time; return whether it does. To be called after ``come_to``."""
+        if self._next > place or self.timeline.offsets[self._at] > offset:
+            return False
+        self._move(self._at + 1)
+        return True
 
     def come_to_end(self) -> None:
         """Come to the end of the epoch."""

@@ -82,7 +82,7 @@ def open_window_fold(
         if late and drop_late is None:
             raise Irregular
         at, starts = at[in_time], starts[in_time]
-        _check_kept(rows, int(now.max()), starts)
+        _check_kept(rows, now[at], starts)
         made = None
         if len(at):
             tumbling = windows.advance == windows.size
@@ -127,9 +127,9 @@ def open_window_fold(
     return on_columns
 
 
-def _check_kept(rows: Segmented, now: int, starts: Any) -> None:
-    """Refuse records of which some are past the retention when their turn comes, by the time that the store has at the end."""
-    if len(starts):
-        oldest, _, bound = rows.limits(rows.put_time(now))
-        if int(starts.min()) < max(oldest, bound):
+def _check_kept(rows: Segmented, now: Any, starts: Any) -> None:
+    """Refuse records of which some are past the retention when their turn comes, by the time that the store has then."""
+    for start in np.unique(starts).tolist():
+        oldest, _, bound = rows.limits(rows.put_time(int(now[starts == start].max())))
+        if start < max(oldest, bound):
             raise Irregular
