@@ -158,7 +158,10 @@ class Runs:
         for topic, partition, time in report.reached:
             self._reached[topic, partition] = max(time, self._reached.get((topic, partition), -1))
         seen["reached"] = dict(self._reached)
-        seen["snapshots"][report.level] = report.snapshots
+        # when something is due may be told too early: how much depends on what was looked at
+        seen["snapshots"][report.level] = {
+            shard: {name: part for name, part in shot.items() if name != "due"} for shard, shot in report.snapshots.items()
+        }
         self._snapshots.setdefault(report.level, {}).update(report.snapshots)
         for shard, name in report.pending.items():
             before = self._shards[shard].version

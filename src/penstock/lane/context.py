@@ -132,8 +132,9 @@ class NodeContext:
 
     @property
     def leads_on(self) -> bool:
-        """Whether records that the node forwards may go on to a later step."""
-        return _leads_on(self._task.topology, self.node)
+        """Whether records that the node forwards may go on to a later step, or to a node that acts on time."""
+        topology = self._task.topology
+        return any(_leads_on(topology, child) for child in topology.children(self.node))
 
     def on_time(
         self,
@@ -177,6 +178,8 @@ def _leads_on(topology: Topology, name: str) -> bool:
     node = topology.nodes[name]
     if isinstance(node, SinkNode):
         return node.internal
+    if isinstance(node, ProcessorNode) and node.operator.timed:
+        return True
     return any(_leads_on(topology, child) for child in topology.children(name))
 
 

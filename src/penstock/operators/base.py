@@ -117,7 +117,7 @@ class OperatorContext(NodeHost, Protocol):
 
     @property
     def leads_on(self) -> bool:
-        """Whether records that the node forwards may go on to a later step."""
+        """Whether records that the node forwards may go on to a later step, or to a node that acts on time."""
         ...
 
     def on_time(

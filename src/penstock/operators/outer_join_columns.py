@@ -3,7 +3,8 @@
 A record that finds nothing waits, until the first record of the other side that finds it, or the first one, of any side, that finds
 its window closed. Both are found for all records at once; of those that are still waiting at the end rows are written.
 
-Only where nothing of it goes on to another step: there a row that leaves because time has come has a place of its own in the order.
+Only where nothing of it goes on to another step, or to a node that acts on time: there a row that leaves because time has come has a
+place of its own in the order.
 """
 
 from __future__ import annotations
@@ -69,6 +70,10 @@ class OuterSide(InnerSide):
         results, turns = [one[0] for one in found if one is not None], [one[1] for one in found if one is not None]
         return Met(merge_columns(results, turns) if results else None, check)
 
+    def closed_at(self, time: int, left: bool) -> int:
+        """Return the time at which a row without a match is closed: that of the first move past its window."""
+        return self.context.time_reaching(time + self.waits[left] + 1, self.clock)
+
     def _timed(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> tuple[list[Part], Looks]:
         """Let all records move the clock; return those that have a key and a value, and what they have found."""
         now = np.concatenate([self.context.times_of(columns, self.clock)[1] for _, columns in parts])
@@ -95,9 +100,12 @@ class OuterSide(InnerSide):
             look = int(looks.first(time + self.waits[left], -1))
             turn, at = found.get(raw_key, (NEVER, 0))
             if look < len(looks.turns) and int(looks.turns[look]) <= turn:
-                gone.append((raw_key, self.context.time_reaching(time + self.waits[left] + 1, self.clock)))
+                reached = self.closed_at(time, left)
+                gone.append((raw_key, reached))
                 items = (item for item in parse_list(raw) if item is not None)
-                closed += [Closed(look, time, left, key, number, item[1:]) for number, item in enumerate(items)]
+                closed += [
+                    Closed(look, reached, time, left, key, number, item[1:]) for number, item in enumerate(items)
+                ]
             else:
                 gone.append((raw_key, at))
         staying: list[Staying] = []

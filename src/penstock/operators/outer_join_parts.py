@@ -53,9 +53,13 @@ Staying: TypeAlias = tuple[int, tuple[bytes, bytes, int]]
 
 
 class Closed(NamedTuple):
-    """A row that leaves: which look has found it closed, its time, side and key, its place among those of this key, its value."""
+    """A row that leaves: which look has found it closed, the time that closed it, its time, side and key, its number, its value.
+
+    In this order they leave, as one by one: at the move of time that closes them, by time, side and key.
+    """
 
     look: int
+    reached: int
     time: int
     left: bool
     key: bytes
@@ -130,7 +134,8 @@ def note_waiting(one: Waiting, looks: Looks, closed: list[Closed], staying: list
     times, turns = part.columns.timestamps[at].tolist(), part.turns[at].tolist()
     for number, key, value, time, turn in zip(chosen.tolist(), keys, values, times, turns, strict=True):
         if leaves[number]:
-            closed.append(Closed(int(one.closed[number]), time, side.left, key, number, value))
+            reached = side.closed_at(time, side.left)
+            closed.append(Closed(int(one.closed[number]), reached, time, side.left, key, number, value))
         else:
             row = join_side_key(time, side.left, key), join_side_value(side.left, value), time
             staying.append((turn, row))
