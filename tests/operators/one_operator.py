@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from penstock.operators.base import ObservedTime, Operator
+from piped_time import PipedTime
+
+from penstock.operators.base import Operator
 from penstock.record import Change, Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.buffer import BufferStore
@@ -14,7 +16,7 @@ from penstock.state.open import open_store
 from penstock.state.spec import StoreKind, StoreSpec
 
 
-class OneOperator:
+class OneOperator(PipedTime):
     """One node of one shard. ``forwarded`` holds (key, value, timestamp, headers) of everything it sent on."""
 
     node = "THE-NODE"
@@ -27,14 +29,15 @@ class OneOperator:
         value: Serde[Any] = Serdes.json,
         state: MemoryState | None = None,
     ) -> None:
+        super().__init__()
         self.state = state or MemoryState()
         self.origin = origin(0, 0)
         self.origins: list[Origin] = []
         self.dropped: list[str] = []
         self.late_policies: frozenset[Any] = frozenset()
-        self.time_calls: list[tuple[Callable[[int], None], Callable[[], int | None]]] = []
         self.forwarded: list[tuple[Any, Any, int, Headers]] = []
         self.stores = {spec.name: self._open(spec, key, value) for spec in stores}
+        self.keep_time(self.stores.values())
         self._offset = -1
         self.on_record = operator.open(self, self._forward)  # type: ignore[arg-type]
 
@@ -45,12 +48,6 @@ class OneOperator:
 
     def store(self, name: str) -> Any:
         return self.stores[name]
-
-    def observed_time(self, shared: str | None = None) -> ObservedTime:
-        return ObservedTime(self)
-
-    def clock_of(self, node: str) -> ObservedTime:
-        return self.observed_time()
 
     def drop(self, reason: str) -> None:
         self.dropped.append(reason)
@@ -64,9 +61,6 @@ class OneOperator:
     def late_policy(self) -> Any:
         return None
 
-    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
-        self.time_calls.append((f, due))
-
     def _forward(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         self.forwarded.append((key, value, timestamp, headers))
         self.origins.append(self.origin)
@@ -74,7 +68,7 @@ class OneOperator:
     def pipe(self, key: Any, value: Any, timestamp: int, headers: Headers = (), partition: int = 0) -> None:
         """Process one record."""
         self._offset += 1
-        self.origin = origin(self._offset, timestamp, partition)
+        self.come_to(origin(self._offset, timestamp, partition))
         self.on_record(key, value, timestamp, headers)
 
     def pipe_all(self, records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, Any, int]]:

@@ -1,22 +1,24 @@
-"""A shard for operators that work together: shared stores and clocks, several nodes, barriers on request."""
+"""A shard for operators that work together: shared stores and time, several nodes, barriers on request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.operators.base import Forward, ObservedTime, Operator
-from penstock.record import NO_ORIGIN, Headers, Origin
+from piped_time import PipedTime
+
+from penstock.operators.base import Forward, Operator
+from penstock.record import Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.spec import StoreSpec
 
 
-class OneShard:
+class OneShard(PipedTime):
     """Opens operators over real stores. ``out`` is where a chain may end: it collects (key, value, timestamp).
 
-    ``before``: take over the state and the clocks of another one, as a worker does that gets a lane.
+    ``before``: take over the state and the time of another one, as a worker does that gets a lane.
     """
 
     def __init__(
@@ -26,26 +28,21 @@ class OneShard:
         value: Serde[Any] = Serdes.string,
         before: OneShard | None = None,
     ) -> None:
+        super().__init__()
         self.state = before.state if before else MemoryState()
-        self.origin: Origin = NO_ORIGIN
         self.dropped: list[str] = []
         self.late_policies: frozenset[Any] = frozenset()
-        self.time_calls: list[tuple[Callable[[int], None], Callable[[], int | None]]] = []
         self.results: list[tuple[Any, Any, int]] = []
         self.headers: list[Headers] = []
         self.origins: list[Origin] = []
-        self.clocks: dict[str, ObservedTime] = before.clocks if before else {}
         self.stores = {spec.name: open_store(spec, self.state, self, key=key, value=value) for spec in stores}
+        self.keep_time(self.stores.values())
+        if before is not None:
+            self.go_on(before)
         self._offset = -1
 
     def store(self, name: str) -> Any:
         return self.stores[name]
-
-    def observed_time(self, shared: str | None = None) -> ObservedTime:
-        return ObservedTime(self) if shared is None else self.clocks.setdefault(shared, ObservedTime(self))
-
-    def clock_of(self, node: str) -> ObservedTime:
-        return self.observed_time()
 
     def drop(self, reason: str) -> None:
         self.dropped.append(reason)
@@ -58,9 +55,6 @@ class OneShard:
 
     def late_policy(self) -> Any:
         return None
-
-    def on_time(self, f: Callable[[int], None], due: Callable[[], int | None]) -> None:
-        self.time_calls.append((f, due))
 
     def out(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """End of a chain."""
@@ -79,8 +73,8 @@ class OneShard:
             key: Any, value: Any, timestamp: int, headers: Headers = (), **origin: Any
         ) -> list[tuple[Any, Any, int]]:
             self._offset += 1
-            self.origin = Origin("in", 0, self._offset, timestamp, b"k", b"v", headers)._replace(**origin)
             before = len(self.results)
+            self.come_to(Origin("in", 0, self._offset, timestamp, b"k", b"v", headers)._replace(**origin))
             first(key, value, timestamp, headers)
             return self.results[before:]
 
