@@ -32,7 +32,7 @@ def joining(difference: int, grace: int = 0, **options: Any) -> OneOperator:
 
 
 def contents(node: OneOperator) -> dict[int, Any]:
-    return {start: value for key, start, value, _ in node.stores["windows"].read_all(0, 10**9) if key == "a"}
+    return {start: value for _, key, start, value, _ in node.stores["windows"].read_all(0, 10**9) if key == "a"}
 
 
 def test_a_record_alone_is_in_its_left_window() -> None:
@@ -86,12 +86,12 @@ def test_early_records_share_the_window_from_zero() -> None:
     ]
 
 
-def test_null_keys_and_null_values_are_dropped_and_do_not_move_time() -> None:
+def test_null_keys_and_null_values_are_dropped_and_move_time() -> None:
     node = joining(10)
-    assert updates(node.pipe_all([(None, "x", 1000), ("a", None, 1000), ("a", "x", 20)])) == [
-        (Windowed("a", 10, 20), "x", 20)
+    assert updates(node.pipe_all([(None, "x", 20), ("a", None, 30), ("a", "x", 19), ("a", "x", 30)])) == [
+        (Windowed("a", 20, 30), "x", 30)
     ]
-    assert node.dropped == ["null_key", "null_value"]
+    assert node.dropped == ["null_key", "null_value", "late_window"]
 
 
 @pytest.mark.parametrize(("late", "taken"), [(85, True), (84, False)])

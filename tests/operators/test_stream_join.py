@@ -37,8 +37,8 @@ class Join:
         self.left = self.shard.chain(JoinWindow("L"), this)
         self.right = self.shard.chain(JoinWindow("R"), other)
 
-    def parked(self) -> list[tuple[Any, int, bool, Any]]:
-        return [tuple(row) for row in self.shard.stores["parked"].all()]
+    def parked(self) -> list[Any]:
+        return list(self.shard.stores["parked"].all())
 
 
 def test_records_join_within_the_window_and_not_outside_it():
@@ -138,42 +138,43 @@ def test_waiting_records_leave_in_the_order_of_time_right_before_left_then_key()
     ]
 
 
-def test_waiting_records_leave_with_the_headers_of_the_record_that_moved_time():
+def test_waiting_records_leave_without_headers_at_the_place_of_the_record_that_moved_time():
     join = Join("left", JoinWindows(10))
     join.left("a", "l", 5, (("h", b"its own"),))
     join.left("b", "l", 100, (("h", b"trigger"),))
-    assert join.shard.headers == [(("h", b"trigger"),)]
+    (origin,) = join.shard.origins
+    assert join.shard.headers == [()]
+    assert (origin.topic, origin.partition, origin.offset, origin.timestamp) == ("in", 0, 1, 100)
+    assert (origin.key, origin.value, origin.headers) == (None, None, ())
+    assert origin.sub  # before the rows of the record itself
+    assert join.shard.origin.key == b"k"
 
 
-def test_only_a_record_at_the_head_of_time_lets_waiting_records_leave():
+def test_a_record_that_has_no_key_moves_time_and_waiting_records_leave_before_the_next_one():
     join = Join("left", JoinWindows(10))
     join.left("a", "l", 5)
     assert join.left(None, "moves time, but has no key", 100) == [(None, "moves time, but has no key+None", 100)]
-    assert join.left("b", "behind", 99) == []
-    assert join.left("b", "at the head", 100) == [("a", "l+None", 5)]
+    assert join.left("b", "behind", 99) == [("a", "l+None", 5)]
 
 
-def test_a_record_lets_waiting_records_leave_if_its_partition_is_known_to_be_further():
+def test_time_that_a_record_of_another_shard_moves_lets_waiting_records_leave():
     join = Join("left", JoinWindows(10))
     join.left("a", "l", 5)
-    assert join.left("b", "l", 20, floor=50) == [("a", "l+None", 5), ("b", "l+None", 20)]
+    join.shard.pass_time(15)
+    assert join.shard.results == []
+    join.shard.pass_time(16)
+    assert join.shard.results == [("a", "l+None", 5)]
+    assert join.left("b", "is late, and its window has closed", 3) == [
+        ("b", "is late, and its window has closed+None", 3)
+    ]
 
 
-def test_a_look_at_the_waiting_rows_puts_the_next_one_off_as_in_kafka():
+def test_every_closed_row_leaves_at_once():
     join = Join("left", JoinWindows(5))
     for timestamp in (10, 12, 14):
         join.left("a", f"l{timestamp}", timestamp)
     assert join.right("x", "r", 16) == [("a", "l10+None", 10)]
-    assert join.right("x", "r", 18) == []
-    assert join.right("x", "r", 20) == [("a", "l12+None", 12), ("a", "l14+None", 14)]
-
-
-def test_where_there_are_several_shards_every_closed_row_leaves_at_once():
-    join = Join("left", JoinWindows(5))
-    for timestamp in (10, 12, 14):
-        join.left("a", f"l{timestamp}", timestamp, floor=timestamp)
-    assert join.right("x", "r", 16, floor=16) == [("a", "l10+None", 10)]
-    assert join.right("x", "r", 18, floor=18) == [("a", "l12+None", 12)]
+    assert join.right("x", "r", 18) == [("a", "l12+None", 12)]
 
 
 def test_both_sides_share_one_clock():
@@ -249,5 +250,5 @@ def test_rows_behind_one_whose_joiner_raises_still_wait():
     with pytest.raises(ValueError, match="bad"):
         join.right("z", "moves time", 100)
     assert join.shard.results == [("k0", "fine+None", 0)]
-    assert [row[3] for row in join.parked()] == ["next", "last"]
+    assert [row.value for row in join.parked()] == ["next", "last"]
     assert join.right("z", "moves time", 101) == [("k2", "next+None", 2), ("k3", "last+None", 3)]

@@ -116,11 +116,11 @@ def test_with_grace_a_left_join_keeps_records_without_a_key_and_an_inner_join_dr
     assert shard.dropped == ["null_key", "null_value"]
 
 
-def test_only_buffered_records_move_the_time_of_the_grace_buffer():
+def test_a_record_that_does_not_wait_moves_the_time_of_the_grace_buffer_too():
     _, send = versioned(grace=5, buffer="waiting", left=True)
     send("a", "v", 10)
     send("a", None, 100)
-    assert send("a", "still waits", 11) == []
+    assert send("a", "is late", 11) == [("a", "v+None", 10), ("a", "is late+None", 11)]
 
 
 def test_grace_needs_a_versioned_table():

@@ -171,7 +171,7 @@ def test_a_reader_during_the_emission_still_sees_the_value_before() -> None:
     node = node_of(wait=10)
     lookup = SuppressView(store="buffer", parent=Rows()).open(node)  # type: ignore[arg-type]
     seen: list[Any] = []
-    on_record = Suppress(store="buffer", wait=10).open(node, lambda *_: seen.append(lookup("a")))  # type: ignore[arg-type]
-    on_record("a", Change(5, 4), 0, ())
-    on_record("z", Change(1), 10, ())
+    node.on_record = Suppress(store="buffer", wait=10).open(node, lambda *_: seen.append(lookup("a")))  # type: ignore[arg-type]
+    node.pipe("a", Change(5, 4), 0)
+    node.pipe("z", Change(1), 10)
     assert seen == [(4, -1)]

@@ -86,11 +86,11 @@ def test_headers_are_those_of_the_record_that_updates() -> None:
     assert [row[3] for row in node.forwarded] == [(("h", b"1"),), (("h", b"2"),)]
 
 
-def test_a_null_key_is_dropped_and_does_not_move_time() -> None:
+def test_a_null_key_is_dropped_and_moves_time() -> None:
     node = counting(TimeWindows(10))
-    node.pipe_all([(None, "x", 1000), ("a", "x", 0)])
-    assert node.dropped == ["null_key"]
-    assert updates(row[:3] for row in node.forwarded) == [(Windowed("a", 0, 10), 1, 0)]
+    node.pipe_all([(None, "x", 10), ("a", "x", 9), ("a", "x", 10)])
+    assert node.dropped == ["null_key", "late_window"]
+    assert updates(row[:3] for row in node.forwarded) == [(Windowed("a", 10, 20), 1, 10)]
 
 
 def test_a_null_value_reaches_the_aggregator() -> None:
@@ -179,11 +179,24 @@ def test_on_close_waits_for_the_grace() -> None:
     assert node.pipe_all([("a", "x", 15)]) == [(Windowed("a", 0, 10), changed(2), 5)]
 
 
-def test_on_close_gives_the_headers_of_the_record_that_closed_the_window() -> None:
+def test_on_close_gives_no_headers_and_the_coordinates_of_the_record_that_moved_time() -> None:
     node = counting(TimeWindows(10), emit=ON_CLOSE)
     node.pipe("a", "x", 0, (("h", b"in the window"),))
     node.pipe("b", "x", 10, (("h", b"closes it"),))
-    assert node.forwarded[0][3] == (("h", b"closes it"),)
+    assert node.forwarded[0][3] == ()
+    (origin,) = node.origins
+    assert (origin.offset, origin.timestamp, origin.key, origin.headers) == (1, 10, None, ())
+
+
+def test_on_close_a_window_leaves_when_a_record_of_another_shard_moves_time() -> None:
+    node = counting(TimeWindows(10, grace=5), emit=ON_CLOSE)
+    node.pipe("a", "x", 0)
+    node.pass_time(14)
+    assert node.forwarded == []
+    node.pass_time(15)
+    assert node.forwarded == [(Windowed("a", 0, 10), changed(1), 0, ())]
+    node.pass_time(100)
+    assert len(node.forwarded) == 1
 
 
 def test_on_close_of_hopping_windows() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 from penstock.record import NO_ORIGIN, Origin, ValueAndTimestamp
 from penstock.serde import Serdes
 from penstock.state.base import ShardState, Store
+from penstock.state.event_time import EventTime
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import Stores, StoreSpec
 
 
-def origin(timestamp: int, floor: int = -1, offset: int = 0) -> Origin:
-    return NO_ORIGIN._replace(topic="t", partition=0, offset=offset, timestamp=timestamp, floor=floor)
+def origin(timestamp: int, offset: int = 0) -> Origin:
+    return NO_ORIGIN._replace(topic="t", partition=0, offset=offset, timestamp=timestamp)
 
 
 class Opened:
@@ -34,6 +35,13 @@ class Opened:
     def take(self) -> list[tuple[Any, ...]]:
         taken, self.forwarded[:] = list(self.forwarded), []
         return taken
+
+    def come_to(self, time: int) -> None:
+        """Let a task tell the store how far time has come."""
+        clock = EventTime()
+        clock.reach(time)
+        self.store.keep_time(clock)
+        self.store.reach()
 
     def barrier(self) -> Any:
         self.store.flush()

@@ -56,7 +56,7 @@ class Kept:
         rows = [(key, start, next(self._numbers)) for key, start in given_rows]
         self._listed += rows
         self.rows.sequence = rows[-1][2]
-        self.rows.observe(max(start for _, start, _ in rows), 0)
+        self.rows.observe(max(start for _, start, _ in rows))
         return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
     def seal(self, at_once: bool) -> None:
@@ -71,8 +71,8 @@ class Kept:
 
     def find(self, asked: list[tuple[bytes, int, int]]) -> None:
         keys, since, until = zip(*asked, strict=True)
-        places = np.arange(len(keys))
-        found = self.rows.find(Asked(pa.array(keys), places, np.array(since), np.array(until)), None)
+        places, times = np.arange(len(keys)), np.full(len(keys), self.rows.observed)
+        found = self.rows.find(Asked(pa.array(keys), places, np.array(since), np.array(until)), None, times)
         seen = (
             []
             if found is None

@@ -30,14 +30,14 @@ def test_rows_are_kept_by_time_then_right_before_left_then_key():
     store.park("a", 5, True, "l")
     store.park("z", 5, False, 1)
     store.park("z", 4, True, "l")
-    assert [row[:3] for row in store.all()] == [("z", 4, True), ("z", 5, False), ("a", 5, True), ("b", 5, True)]
+    assert [row[1:4] for row in store.all()] == [("z", 4, True), ("z", 5, False), ("a", 5, True), ("b", 5, True)]
 
 
 def test_values_of_the_same_key_side_and_time_are_one_row_and_leave_together():
     store = opened()
     store.park("a", 5, True, "first")
     store.park("a", 5, True, "second")
-    assert [row.value for row in store.take_at_once(100, 0, 0, 100)] == ["first", "second"]
+    assert [row.value for row in store.take_closed(100, 0, 0)] == ["first", "second"]
     assert store.all() == []
 
 
@@ -47,15 +47,15 @@ def test_forgetting_deletes_the_whole_row_of_one_side():
     store.park("a", 5, True, "second")
     store.park("a", 5, False, 1)
     store.forget("a", 5, True, 7)
-    assert [row[:3] for row in store.all()] == [("a", 5, False)]
+    assert [row[1:4] for row in store.all()] == [("a", 5, False)]
 
 
 def test_each_side_waits_its_own_time():
     store = opened()
     store.park("a", 5, True, "l")
     store.park("a", 5, False, 1)
-    assert [row.left for row in store.take_at_once(10, 5, 4, 10)] == [False]
-    assert [row.left for row in store.take_at_once(11, 5, 4, 11)] == [True]
+    assert [row.left for row in store.take_closed(10, 5, 4)] == [False]
+    assert [row.left for row in store.take_closed(11, 5, 4)] == [True]
 
 
 def test_closed_rows_of_both_sides_leave_in_one_order():
@@ -63,11 +63,11 @@ def test_closed_rows_of_both_sides_leave_in_one_order():
     for timestamp in (3, 1, 2):
         store.park("a", timestamp, True, "l")
         store.park("a", timestamp, False, 1)
-    taken = store.take_at_once(8, 5, 4, 8)
-    assert [row[1:3] for row in taken] == [(1, False), (1, True), (2, False), (2, True), (3, False)]
+    taken = store.take_closed(8, 5, 4)
+    assert [row[2:4] for row in taken] == [(1, False), (1, True), (2, False), (2, True), (3, False)]
     store.park("a", 1, True, "late")
-    assert [row[1:3] for row in store.take_at_once(9, 5, 4, 9)] == [(1, True), (3, True)]
-    assert store.take_at_once(100, 5, 4, 100) == store.all() == []
+    assert [row[2:4] for row in store.take_closed(9, 5, 4)] == [(1, True), (3, True)]
+    assert store.take_closed(100, 5, 4) == store.all() == []
 
 
 def test_every_closed_row_leaves_at_once_after_opening_again():
@@ -75,22 +75,10 @@ def test_every_closed_row_leaves_at_once_after_opening_again():
     store = opened(state)
     for timestamp in (10, 12, 14):
         store.park("a", timestamp, True, "l")
-    store.take_at_once(16, 5, 5, 16)
+    store.take_closed(16, 5, 5)
     commit(store)
     again = opened(state)
-    assert [row.timestamp for row in again.take_at_once(18, 5, 5, 18)] == [12]
-
-
-def test_a_look_moves_least_to_the_last_row_that_it_saw():
-    store = opened()
-    for timestamp in (10, 12, 14):
-        store.park("a", timestamp, True, "l")
-    store.take_as_kafka(16, 5, 5, 16)
-    assert store.least == 14
-    store.park("a", 13, False, 1)
-    assert store.least == 13
-    store.take_as_kafka(16, 5, 5, 16)
-    assert store.least == 14
+    assert [row.timestamp for row in again.take_closed(18, 5, 5)] == [12]
 
 
 def test_changelog_rows_are_lists_with_the_time_of_the_writer():
@@ -131,24 +119,24 @@ def test_rows_sealed_but_not_applied_are_seen_and_can_be_forgotten():
     assert store.all() == []
 
 
-def test_opening_again_finds_rows_and_least():
+def test_opening_again_finds_the_rows_and_when_the_first_of_them_closes():
     state = MemoryState()
     store = opened(state)
     for timestamp in (10, 12, 14):
         store.park("a", timestamp, True, "l")
-    store.take_as_kafka(16, 5, 5, 16)
+    store.take_closed(16, 5, 5)
     commit(store)
     again = opened(state)
-    assert (again.least, again.all()) == (14, store.all())
+    assert (again.earliest(5, 5), again.all()) == (18, store.all())
 
 
 def test_a_restored_store_begins_with_its_oldest_row():
     store, state = opened(), MemoryState()
     for timestamp in (10, 12, 14):
         store.park("a", timestamp, True, "l")
-    store.take_as_kafka(16, 5, 5, 16)
+    store.take_closed(16, 5, 5)
     for key, value, _, _ in commit(store):
         for name, row, data in restore_rows(SPEC, key, value):
             state.map(name).write([(row, data)])
     restored = opened(state)
-    assert (restored.least, restored.all()) == (12, store.all())
+    assert (restored.earliest(5, 5), restored.all()) == (18, store.all())

@@ -33,13 +33,51 @@ def test_a_row_is_gone_once_the_store_has_seen_its_timestamp_plus_the_ttl(case):
     assert case.store.peek("a") is None
 
 
-def test_the_floor_of_a_record_moves_the_stores_time(case):
+def test_a_clock_moves_the_store_s_time_and_never_back(case):
     case.store.write("a", 1, 100)
     case.barrier()
-    case.context.origin = origin(0, floor=109)
+    case.come_to(109)
     assert case.store.read("a") == (1, 100)
-    case.context.origin = origin(0, floor=110)
+    case.come_to(110)
     assert case.store.read("a") is None
+    case.come_to(105)
+    assert case.store.read("a") is None
+
+
+def test_a_store_that_a_task_tells_the_time_does_not_go_by_what_is_written(case):
+    case.come_to(100)
+    case.store.write("a", 1, 100)
+    case.store.write("ahead", 1, 500)
+    assert case.store.read("a") == (1, 100)
+
+
+def test_the_first_end_of_a_row_is_known_where_those_downstream_are_told_at_once(state):
+    case = opened(state, ttl=10, timestamped=True)
+    case.store.write("a", 1, 100)
+    assert case.store.earliest_end() is None
+    case.listen()
+    assert case.store.earliest_end() == 110
+    case.barrier()
+    case.store.write("b", 1, 95)
+    assert case.store.earliest_end() == 105
+    assert case.reopened().store.earliest_end() is None
+    case.come_to(107)
+    case.store.expire(107)
+    assert case.take() == [("b", None, 1, 105, ())]
+    assert case.store.earliest_end() == 110
+    case.barrier()
+    case.come_to(110)
+    case.store.expire(110)
+    assert case.take() == [("a", None, 1, 110, ())]
+    case.barrier()
+    assert case.store.earliest_end() is None
+
+
+def test_a_cached_store_tells_the_end_of_rows_at_the_barrier(state):
+    case = opened(state, ttl=10, timestamped=True, cached=True)
+    case.listen()
+    case.store.write("a", 1, 100)
+    assert case.store.earliest_end() is None
 
 
 def test_expired_rows_are_deleted_at_the_barrier_with_a_tombstone_of_the_time_they_ended(case):
@@ -106,7 +144,7 @@ def test_an_uncached_store_forwards_the_end_of_a_row_when_it_is_read_before_it_i
     case.listen()
     case.store.write("a", 1, 100)
     case.barrier()
-    case.context.origin = origin(0, floor=500)
+    case.come_to(500)
     assert case.store.read("a") is None
     assert case.take() == [("a", None, 1, 110, ())]
     assert case.store.read("a") is None
@@ -131,7 +169,7 @@ def test_looking_from_outside_forwards_nothing(state):
     case = opened(state, ttl=10, timestamped=True)
     case.listen()
     case.store.write("a", 1, 100)
-    case.context.origin = origin(0, floor=500)
+    case.come_to(500)
     assert case.store.peek("a") is None
     assert list(case.store.all()) == []
     assert case.take() == []

@@ -10,9 +10,9 @@ import pytest
 from penstock.errors import SerializationError, StoreError
 from penstock.record import NO_ORIGIN, ValueAndTimestamp, Windowed
 from penstock.serde import Serdes
+from penstock.state.event_time import EventTime
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone
-from penstock.state.partition_times import PartitionTimes
 from penstock.state.spec import Stores
 from penstock.state.window import ReadOnlyWindowView, WindowStore, restore_window_row
 
@@ -121,7 +121,11 @@ def test_read_all_is_by_start_then_key_in_every_store(state, time_ordered):
         store.write(key, start, 1, start + 5)
     barrier(store)
     store.write("a", 0, 2, 7)
-    assert list(store.read_all(0, 20)) == [("a", 0, 2, 7), ("b", 0, 1, 5), ("a", 20, 1, 25)]
+    assert list(store.read_all(0, 20)) == [
+        (b"a", "a", 0, 2, 7),
+        (b"b", "b", 0, 1, 5),
+        (b"a", "a", 20, 1, 25),
+    ]
 
 
 def test_windows_end_after_their_size_and_never_after_the_end_of_time():
@@ -199,97 +203,64 @@ def test_segments_are_a_minute_or_half_the_retention_long():
     assert context.dropped == {"expired": 1}
 
 
-def test_where_duplicates_are_kept_the_known_time_of_the_source_partition_counts_as_the_store_s_time(state):
-    context = Standalone(NO_ORIGIN._replace(floor=300))
-    store = window(state, context, retention=100, persistent=False, retain_duplicates=True)
-    store.put("a", 1, 200)
-    assert (context.dropped, list(store.fetch("a", 200, 200))) == ({"expired": 1}, [])
-
-
-def from_partition(index):
-    return NO_ORIGIN._replace(topic="t", partition=index, partition_index=index)
-
-
-def test_the_slowest_partition_sets_the_store_s_time(state):
-    context = Standalone(from_partition(0))
-    store = window(state, context, persistent=False)
-    store.put("slow", 1, 10)
-    context.origin = from_partition(1)
-    store.put("fast", 1, 1000)
-    context.origin = from_partition(0)
-    store.put("slow", 2, 20)
-    assert (context.dropped, list(store.fetch("slow", 0, 100))) == ({}, [(10, 1), (20, 2)])
-    store.put("slow", 3, 500)
-    store.put("slow", 4, 400)
-    assert (context.dropped, list(store.fetch("slow", 0, 1000))) == ({"expired": 1}, [(500, 3)])
-
-
-def test_a_partition_that_shows_up_late_is_not_expired_by_those_ahead(state):
-    context = Standalone(from_partition(1))
-    store = window(state, context, retention=100, interval=50)
-    store.put("fast", 1, 1000)
-    barrier(store)
-    context.origin = from_partition(0)
-    store.put("slow", 1, 10)
-    barrier(store)
-    assert (context.dropped, store.fetch("slow", 10), store.fetch("fast", 1000)) == ({}, 1, 1)
-
-
-def clock_at(*times):
-    clock = PartitionTimes()
-    clock.set(times)
+def clock_at(time):
+    clock = EventTime()
+    clock.reach(time)
     return clock
 
 
-def test_a_store_that_several_nodes_write_expires_by_the_node_that_is_ahead(state):
-    ahead, behind = clock_at((0, 250)), clock_at((0, 10))
-    for clocks in (ahead, behind), (behind, ahead):
-        store = window(MemoryState(), Standalone(from_partition(0)), interval=10)
-        for clock in clocks:
-            store.follow(clock)
-        store.put("a", 1, 10)
-        store.put("a", 2, 250)
-        assert [(at.start, value) for at, value in store.all()] == [(250, 2)]
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_a_clock_that_a_task_keeps_is_the_store_s_time(state, duplicates):
+    context = Standalone()
+    store = window(state, context, retention=100, persistent=False, retain_duplicates=duplicates)
+    clock = clock_at(300)
+    store.keep_time(clock)
+    store.put("a", 1, 200)
+    store.put("a", 1, 1000)  # of a partition that is ahead
+    store.put("a", 1, 201)
+    assert (context.dropped, [at for at, _ in store.fetch("a", 0, 2000)]) == ({"expired": 1}, [201, 1000])
 
 
-def test_a_store_that_several_nodes_write_waits_for_a_partition_that_one_of_them_waits_for(state):
-    store = window(state, Standalone(from_partition(1)), interval=10)
-    store.follow(clock_at((1, 250)))
-    store.follow(clock_at((0, 10), (1, 240)))
+def test_a_store_comes_to_the_time_of_its_clock_before_a_record(state):
+    store = window(state, retention=100, interval=50)
+    clock = clock_at(10)
+    store.keep_time(clock)
     store.put("a", 1, 10)
-    store.put("a", 2, 250)
-    assert [(at.start, value) for at, value in store.all()] == [(10, 1), (250, 2)]
+    clock.reach(110)
+    assert store.fetch("a", 10) == 1
+    store.reach()
+    assert store.fetch("a", 10) is None
 
 
-def test_times_by_partition_outlive_the_store(state):
-    context = Standalone(from_partition(0))
-    store = window(state, context, persistent=False)
-    store.put("slow", 1, 10)
-    context.origin = from_partition(1)
+def test_a_clock_may_go_back_when_a_partition_shows_up(state):
+    context = Standalone()
+    store = window(state, context, persistent=False, retention=100)
+    clock = clock_at(1000)
+    store.keep_time(clock)
     store.put("fast", 1, 1000)
-    barrier(store)
-    again = window(state, context, persistent=False)
-    again.put("fast", 1, 2000)
-    assert again.fetch("slow", 10) == 1
+    clock.reach(10)
+    store.put("slow", 1, 10)
+    assert (context.dropped, store.fetch("slow", 10), store.fetch("fast", 1000)) == ({}, 1, 1)
 
 
-def test_a_put_of_a_punctuator_moves_the_time_of_one_partition_and_of_none_among_several(state):
-    context = Standalone(NO_ORIGIN)
-    store = window(state, context, persistent=False)
-    store.put("p", 1, 50)
-    context.origin = from_partition(2)
-    store.put("a", 1, 10)
-    context.origin = NO_ORIGIN
-    store.put("p", 1, 1000)
-    context.origin = from_partition(2)
-    store.put("a", 1, 900)
+def test_a_node_says_what_it_has_put_when_time_has_come(state):
+    context = Standalone()
+    store = window(state, context, persistent=False, retention=100)
+    store.keep_time(clock_at(319))
+    store.follow(lambda now: now - now % 20)
+    store.put("a", 1, 200)
     assert context.dropped == {"expired": 1}
-    context.origin = from_partition(0)
-    store.put("b", 1, 20)
-    context.origin = NO_ORIGIN
-    store.put("p", 1, 3000)
-    context.origin = from_partition(0)
-    store.put("b", 1, 21)
+    store.put("a", 1, 201)
+    assert store.fetch("a", 201) == 1
+
+
+def test_the_store_s_time_outlives_it(state):
+    context = Standalone()
+    store = window(state, context, retention=100, persistent=False)
+    store.put("a", 1, 1000)
+    barrier(store)
+    again = window(state, context, retention=100, persistent=False)
+    again.put("a", 2, 900)
     assert context.dropped == {"expired": 1}
 
 
