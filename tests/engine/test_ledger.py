@@ -5,9 +5,8 @@ from penstock.engine.record import decode, encode
 from penstock.lane.orders import Report, ShardOrder, decode_orders, encode_orders
 
 SNAPSHOT = {
-    "stream_time": 5,
-    "clocks": {},
     "punctuations": {"wall_clock_time": {"scheduled": {}, "due": [["n", 0, 70]], "next": 70}},
+    "due": {},
     "stores": {},
 }
 

@@ -40,22 +40,22 @@ def table_of(rows):
     )
 
 
-def slow_reached(rows, before, by_shard):
+def slow_reached(rows, before):
     greatest: dict = {}
     found = {}
-    for shard, topic, partition, offset, _, _, timestamp in rows:
-        group = (topic, partition, shard if by_shard else None)
-        greatest[group] = max(greatest.get(group, before.get((topic, partition), -1)), timestamp)
+    for _, topic, partition, offset, _, _, timestamp in rows:
+        group = (topic, partition)
+        greatest[group] = max(greatest.get(group, before.get(group, -1)), timestamp)
         found[topic, partition, offset] = greatest[group]
     return found
 
 
-@given(records, before, st.booleans(), st.randoms(use_true_random=False))
-def test_a_row_has_reached_the_greatest_time_before_it_in_its_partition(given_records, before, by_shard, random):
+@given(records, before, st.randoms(use_true_random=False))
+def test_a_row_has_reached_the_greatest_time_before_it_in_its_partition(given_records, before, random):
     rows = rows_of(given_records)
-    wanted = slow_reached(rows, before, by_shard)
+    wanted = slow_reached(rows, before)
     random.shuffle(rows)  # an exchange keeps no order
-    found, after = reach(numbered(table_of(rows)), TOPICS, before, by_shard)
+    found, after = reach(numbered(table_of(rows)), TOPICS, before)
     places = [(row[1], row[2], row[3]) for row in rows]
     assert dict(zip(places, found.reached.tolist(), strict=True)) == wanted
     for place, time in after.items():
@@ -65,9 +65,9 @@ def test_a_row_has_reached_the_greatest_time_before_it_in_its_partition(given_re
 @given(records, before, st.randoms(use_true_random=False))
 def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, before, random):
     rows = rows_of(given_records)
-    wanted_reached = slow_reached(rows, before, by_shard=True)
+    wanted_reached = slow_reached(rows, before)
     random.shuffle(rows)
-    found, _ = reach(numbered(table_of(rows)), TOPICS, before, by_shard=True)
+    found, _ = reach(numbered(table_of(rows)), TOPICS, before)
     batches = list(raw_batches(found, TOPICS, SOURCES, None))
     seen = [(b.shard, b.source, o, v) for b in batches for o, v in zip(b.origins, b.values, strict=True)]
     order = [(shard, o.reached, o.topic, o.partition, o.offset) for shard, _, o, _ in seen]
@@ -85,7 +85,7 @@ def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, befor
 def test_mixed_rows_have_their_places_in_the_order_of_a_lane(given_records, random, most, refusing):
     rows = rows_of(given_records)
     random.shuffle(rows)
-    found, _ = reach(numbered(table_of(rows)), TOPICS, {}, by_shard=True)
+    found, _ = reach(numbered(table_of(rows)), TOPICS, {})
     plain = [row for batch in raw_batches(found, TOPICS, SOURCES, None) for row in seen_in(batch)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixed, "FEW_MIXED", 1)
@@ -112,15 +112,6 @@ def seen_in(work, apart=False):
     return [(work.shard, work.source, o, v) for o, v in zip(work.origins, work.values, strict=True)]
 
 
-def test_a_floor_is_the_watermark_that_the_partition_had_reached():
-    rows = rows_of([("a", 0, 0, 5), ("a", 1, 0, 9)])
-    found, _ = reach(numbered(table_of(rows)), TOPICS, {}, by_shard=True)
-    (batch,) = raw_batches(found, TOPICS, SOURCES, found.reached)
-    assert [(o.reached, o.floor) for o in batch.origins] == [(5, 5), (9, 9)]
-    (batch,) = raw_batches(found, TOPICS, SOURCES, found.reached - 3)
-    assert [(o.reached, o.floor) for o in batch.origins] == [(5, 2), (9, 6)]
-
-
 def test_headers_keep_order_repeats_and_nulls():
     text = '[{"key":"a","value":"MQ=="},{"key":"a"},{"key":"b","value":""}]'
     assert raw_headers(pa.array([text, None], pa.string())) == [(("a", b"1"), ("a", None), ("b", b"")), ()]
@@ -128,7 +119,7 @@ def test_headers_keep_order_repeats_and_nulls():
 
 
 def test_no_rows_make_no_batches():
-    found, after = reach(numbered(table_of([])), TOPICS, {}, by_shard=True)
+    found, after = reach(numbered(table_of([])), TOPICS, {})
     assert (list(raw_batches(found, TOPICS, SOURCES, None)), after) == ([], {})
     assert list(envelope_batches(pa.table({"x": []}), TOPICS)) == []
 

@@ -290,7 +290,7 @@ def test_sources_of_which_one_was_given_up_do_not_go_together():
     sources = {task.topology.node(source).topics[0]: source for source in task.entries}
     assert task.takes_columns(*sources.values())
     task.stores["s"].write("a", {"n": 1}, 0)
-    origin = Origin("side", 0, 0, 0, None, None, (), 0, -1, 0)
+    origin = Origin("side", 0, 0, 0, None, None, (), 0, 0)
     wrong = Columns(Column(["a"]), Column(["no object"]), np.array([0]), None, spots_of([origin]))
     assert not task.process_columns(sources["side"], wrong)
     assert not task.takes_columns(*sources.values())
@@ -323,7 +323,7 @@ def global_join(left: bool, rows: list[tuple[str, Any]], *, by_column: bool) -> 
         global_stores={"lands": lands},
     )
     (source,) = task.entries
-    origins = [Origin("in", 0, at, at, None, None, (), 0, -1, at) for at in range(len(rows))]
+    origins = [Origin("in", 0, at, at, None, None, (), 0, at) for at in range(len(rows))]
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     times = np.arange(len(rows), dtype=np.int64)
     if by_column:

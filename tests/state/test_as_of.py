@@ -38,7 +38,7 @@ def columns_of(serde, rows):
 
 
 def origins(rows):
-    return [Origin("t", 0, at, time, None, None, (), 0, -1, at) for at, (_, _, time) in enumerate(rows)]
+    return [Origin("t", 0, at, time, None, None, (), 0, at) for at, (_, _, time) in enumerate(rows)]
 
 
 def seen_of(store):

@@ -25,7 +25,7 @@ def buffer_of(state: MemoryState | None = None, origin: Origin | None = None, lo
 
 def evicted(buffer: BufferStore, until: int) -> list[tuple[Any, Any, Any]]:
     rows: list[tuple[Any, Any, Any]] = []
-    buffer.evict_until(until, lambda key, new, old, *_: rows.append((key, new, old)))
+    buffer.evict_until(until, lambda raw_key, time, key, new, old, *_: rows.append((key, new, old)))
     return rows
 
 

@@ -52,7 +52,8 @@ def test_a_record_may_come_behind_what_was_released():
 def test_a_record_leaves_as_it_came_with_its_origin():
     store = opened()
     store.put("a", "v", 5, HEADERS)
-    assert store.release(5) == [(ORIGIN, "a", "v", 5, HEADERS)]
+    [record] = store.release(5)
+    assert record[1:] == (ORIGIN, "a", "v", 5, HEADERS)
 
 
 def test_from_the_base_map_the_origin_comes_back_without_the_raw_bytes():
@@ -60,7 +61,7 @@ def test_from_the_base_map_the_origin_comes_back_without_the_raw_bytes():
     store.put("a", "v", 5, HEADERS)
     commit(store)
     [record] = store.release(5)
-    assert record[1:] == ("a", "v", 5, HEADERS)
+    assert record[2:] == ("a", "v", 5, HEADERS)
     assert record.origin == Origin("topic", 2, 7, 5, None, None, HEADERS, 2)
 
 
