@@ -145,9 +145,8 @@ def _least_of_all(base: Mapping[int, int], indexes: Any, watermarks: Any) -> Any
         before = base.get(index, -1)
         run: Any = before
         if index in seen:
-            run = np.maximum.accumulate(
-                np.where(indexes == index, watermarks, before) if len(seen) > 1 else np.maximum(watermarks, before)
-            )
+            mine = np.where(indexes == index, watermarks, before) if len(seen) > 1 else watermarks
+            run = np.maximum.accumulate(np.maximum(mine, before))  # another topic may have brought the index further
         now = np.minimum(now, np.where(run < 0, _NEVER, run))
     return np.where(now == _NEVER, -1, now)
 
