@@ -38,7 +38,7 @@ rows = st.builds(
     data,
 )
 origins = st.builds(
-    Origin, st.just("t"), st.integers(0, 2**31 - 1), longs, longs, data, data, headers, ints, longs, longs, subs
+    Origin, st.just("t"), st.integers(0, 2**31 - 1), longs, longs, data, data, headers, ints, longs, subs
 )
 
 

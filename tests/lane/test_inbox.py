@@ -68,7 +68,7 @@ def test_batches_hold_every_row_once_in_the_order_of_a_lane(given_records, befor
     wanted_reached = slow_reached(rows, before)
     random.shuffle(rows)
     found, _ = reach(numbered(table_of(rows)), TOPICS, before)
-    batches = list(raw_batches(found, TOPICS, SOURCES, None))
+    batches = list(raw_batches(found, TOPICS, SOURCES))
     seen = [(b.shard, b.source, o, v) for b in batches for o, v in zip(b.origins, b.values, strict=True)]
     order = [(shard, o.reached, o.topic, o.partition, o.offset) for shard, _, o, _ in seen]
     assert order == sorted(
@@ -86,12 +86,12 @@ def test_mixed_rows_have_their_places_in_the_order_of_a_lane(given_records, rand
     rows = rows_of(given_records)
     random.shuffle(rows)
     found, _ = reach(numbered(table_of(rows)), TOPICS, {})
-    plain = [row for batch in raw_batches(found, TOPICS, SOURCES, None) for row in seen_in(batch)]
+    plain = [row for batch in raw_batches(found, TOPICS, SOURCES) for row in seen_in(batch)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixed, "FEW_MIXED", 1)
         patch.setattr(mixed, "MOST", most)
         patch.setattr(mixed, "MOST_MIXED", most)
-        works = list(raw_batches(found, TOPICS, SOURCES, None, lambda shard, sources: shard % refusing == 0))
+        works = list(raw_batches(found, TOPICS, SOURCES, lambda shard, sources: shard % refusing == 0))
     assert [row for work in works for row in seen_in(work)] == plain
     assert [row for work in works for row in seen_in(work, apart=True)] == plain
     for work in works:
@@ -120,7 +120,7 @@ def test_headers_keep_order_repeats_and_nulls():
 
 def test_no_rows_make_no_batches():
     found, after = reach(numbered(table_of([])), TOPICS, {})
-    assert (list(raw_batches(found, TOPICS, SOURCES, None)), after) == ([], {})
+    assert (list(raw_batches(found, TOPICS, SOURCES)), after) == ([], {})
     assert list(envelope_batches(pa.table({"x": []}), TOPICS)) == []
 
 

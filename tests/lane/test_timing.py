@@ -50,7 +50,7 @@ def test_before_the_first_record_nothing_is_told():
 
 
 def test_an_allowance_is_taken_off_and_a_function_tells_the_time_itself():
-    lag = WatermarkStrategy.bounded_out_of_orderness(10)
+    lag = WatermarkStrategy.bounded(10)
     assert told(heard(7, 30), watermark=lag).feeds == {"in": [(0, 0), (1, 20)]}
     function = WatermarkStrategy.custom(lambda key, value, timestamp: timestamp)
     marked = Heard(heard(7, 30).reached, marks={("in", 1): 3}, arrived=heard(7, 30).arrived)
