@@ -60,12 +60,16 @@ def check_join(method, topology, steps, window=JoinWindows(5, grace=2)):
     if method == "join":
         check(topology, steps, inputs=INPUTS, in_memory=False)
         return
+    both = run_both(topology, ended(steps, window), inputs=INPUTS, in_memory=False)
+    assert (both.kafka.failed, both.penstock.failed) == (None, None)
+    assert results(both.penstock.output) == results(both.kafka.output)
+
+
+def ended(steps, window):
+    """Return steps that are in time, and behind them records that close all windows."""
     steps = in_time(steps, window.grace)
     end = max(step[3] for step in steps) + 10 * (window.before + window.after + window.grace + 1)
-    ends = [(topic, "end", "z", end + 1000 * at) for at in range(3) for topic in ("left", "right")]
-    both = run_both(topology, [*steps, *ends], inputs=INPUTS, in_memory=False)
-    assert (both.kafka.failed, both.penstock.failed) == (None, None)
-    assert results(both.penstock) == results(both.kafka)
+    return [*steps, *((topic, "end", "z", end + 1000 * at) for at in range(3) for topic in ("left", "right"))]
 
 
 def in_time(steps, grace):
@@ -77,10 +81,10 @@ def in_time(steps, grace):
     return found
 
 
-def results(run):
+def results(output):
     """Return the results of each key, in any order, without headers."""
     found = {}
-    for key, value, timestamp, _ in run.output.get("out", ()):
+    for key, value, timestamp, _ in output.get("out", ()):
         if key not in (b"end", b"z"):
             found.setdefault(key, []).append((value, timestamp))
     return {key: sorted(rows) for key, rows in found.items()}
@@ -106,13 +110,13 @@ def test_windows_without_a_length(method):
         steps = script(random, ("left", "right"), EDGES)
         window = JoinWindows(0, grace=random.choice([0, 4]))
         topology = stream_join(method, window)
+        if method != "join":
+            steps = ended(steps, window)
+        kafka, penstock = (all_output(side, topology, steps) for side in (kafka_side(in_memory=False), penstock_side()))
         if method == "join":
-            kafka, penstock = (
-                all_output(side, topology, steps) for side in (kafka_side(in_memory=False), penstock_side())
-            )
             assert penstock == kafka
         else:
-            check_join(method, topology, steps, window)
+            assert results(penstock) == results(kafka)
 
 
 def all_output(side, topology, steps):
