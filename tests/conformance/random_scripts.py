@@ -84,3 +84,28 @@ def settled(steps: Sequence[Step], key: Any, value: Any, silent: Sequence[Any] =
         newest[topic] = max(newest.get(topic, -1), timestamp)
         found.append((topic, its_key, its_value, timestamp, *rest))
     return found
+
+
+def ended(steps: Sequence[Step], window: Any, topics: Sequence[str] = ("left", "right")) -> list[Step]:
+    """Return steps that are in time, and behind them records that close all windows."""
+    steps = in_time(steps, window.grace)
+    end = max(step[3] for step in steps) + 10 * (window.before + window.after + window.grace + 1)
+    return [*steps, *((topic, "end", "z", end + 1000 * at) for at in range(3) for topic in topics)]
+
+
+def in_time(steps: Sequence[Step], grace: int) -> list[Step]:
+    """Return steps that are at most so late as the grace allows, by the time of both topics."""
+    newest, found = 0, list[Step]()
+    for topic, key, value, timestamp, *rest in steps:
+        newest = max(newest, timestamp)
+        found.append((topic, key, value, max(timestamp, newest - grace), *rest))
+    return found
+
+
+def results(output: Any) -> dict[bytes, list[Any]]:
+    """Return the results of each key, in any order, without headers."""
+    found: dict[bytes, list[Any]] = {}
+    for key, value, timestamp, _ in output.get("out", ()):
+        if key not in (b"end", b"z"):
+            found.setdefault(key, []).append((value, timestamp))
+    return {key: sorted(rows) for key, rows in found.items()}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from compare import Both, assert_equal, run_both
+from random_scripts import ended, results
 from sequences import append, assert_changelogs_equal, check, empty, merge, scripts
 
 from penstock import Buffer, Suppressed
@@ -148,7 +149,12 @@ def compare_cached_contents(both: Both, spec: StoreSpec, edge: int) -> None:
     )
     assert rows is not None
     assert ours is not None
-    if any(step[2] == "z" for step in both.script):  # an aggregate of None moves time, and the changelog tells nothing
+    if spec.window_size is not None and any(row[time] < edge for row in ours):  # sliding: seen a little longer
+        assert [row for row in rows if row in ours] == ours, both.script
+        assert [row for row in ours if row[time] >= edge] == [row for row in rows if row[time] >= edge], both.script
+    elif any(
+        step[2] == "z" for step in both.script
+    ):  # an aggregate of None moves time, and the changelog tells nothing
         assert [row for row in rows if row in ours] == ours, both.script
     else:
         assert [row for row in rows if row[time] >= edge] == ours, both.script
@@ -173,13 +179,16 @@ def leave_out_what_kafka_forgets(both: Both, spec: StoreSpec) -> None:
 def check_all(seed: str, windows: Any, cached: bool, count: int, **how: Any) -> None:
     spec = default_store(windows, cached)
     topology = aggregate(windows, "kept" if cached else spec, **how)
-    for script in minutes(f"{seed} {cached}", windows, count):
+    silent = (
+        (None, "z") if how.get("final") else (None,)
+    )  # no result of None reaches the buffer: it moves no time in Kafka
+    for script in minutes(f"{seed} {cached}", windows, count, silent=silent):
         if cached:
             both = run_both(topology, script, inputs=INPUTS, in_memory=False)
             # behind a forgotten tombstone a buffer has one row less in its changelog, and the same last one
             compare_cached(both, spec, compacted=bool(how) and isinstance(windows, SessionWindows))
         else:
-            check(topology, script, inputs=INPUTS, compacted=True)
+            check(topology, script, inputs=INPUTS, compacted=True, stores=not isinstance(windows, SlidingWindows))
 
 
 both_ways = pytest.mark.parametrize("cached", [True, False], ids=["cached", "uncached"])
@@ -237,7 +246,13 @@ def test_stream_joins(name: str, method: str) -> None:
         joined.to("out", **TEXT)
 
     for script in minutes(f"{method} {name}", windows, 34, topics=("left", "right")):
-        check(topology, script, inputs=INPUTS)
+        if method == "join":
+            check(topology, script, inputs=INPUTS)
+            continue
+        # rows without a match leave at once, without headers: of each key the same in the end (docs/differences.md)
+        both = run_both(topology, ended(script, windows), inputs=INPUTS, in_memory=False)
+        assert (both.kafka.failed, both.penstock.failed) == (None, None)
+        assert results(both.penstock.output) == results(both.kafka.output)
 
 
 ON_CLOSE = {**FINAL, **{f"hopping {n}": w for n, w in HOPPING.items()}}
@@ -256,7 +271,7 @@ def test_on_window_close(name: str, cached: bool) -> None:
     found = cached and isinstance(windows, TimeWindows)
     for script in minutes(f"close {name}", windows, 14):
         both = run_both(aggregate(windows, spec, on_close=True), script, inputs=INPUTS, in_memory=False)
-        kafka, ours = both.kafka.output.get("out", []), both.penstock.output.get("out", [])
+        kafka, ours = ([row[:3] for row in run.output.get("out", [])] for run in (both.kafka, both.penstock))
         late = [row for row in ours if row not in kafka]
         assert [row for row in ours if row in kafka] == kafka, script
         assert not (found and late), script
@@ -267,7 +282,7 @@ def test_on_window_close(name: str, cached: bool) -> None:
         assert_changelogs_equal(both, compacted=True)
         if found:
             compare_cached_contents(both, spec, newest(both, spec) - spec.retention)
-        else:
+        elif not isinstance(windows, SlidingWindows):
             assert both.kafka.stores == both.penstock.stores, script
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from compare import check, kafka_side, penstock_side, run_both
-from random_scripts import script, share_of
+from random_scripts import ended, results, script, share_of
 
 from penstock.errors import TopologyError
 from penstock.serde import Serdes
@@ -63,31 +63,6 @@ def check_join(method, topology, steps, window=JoinWindows(5, grace=2)):
     both = run_both(topology, ended(steps, window), inputs=INPUTS, in_memory=False)
     assert (both.kafka.failed, both.penstock.failed) == (None, None)
     assert results(both.penstock.output) == results(both.kafka.output)
-
-
-def ended(steps, window):
-    """Return steps that are in time, and behind them records that close all windows."""
-    steps = in_time(steps, window.grace)
-    end = max(step[3] for step in steps) + 10 * (window.before + window.after + window.grace + 1)
-    return [*steps, *((topic, "end", "z", end + 1000 * at) for at in range(3) for topic in ("left", "right"))]
-
-
-def in_time(steps, grace):
-    """Return steps that are at most so late as the grace allows, by the time of both topics."""
-    newest, found = 0, []
-    for topic, key, value, timestamp, *rest in steps:
-        newest = max(newest, timestamp)
-        found.append((topic, key, value, max(timestamp, newest - grace), *rest))
-    return found
-
-
-def results(output):
-    """Return the results of each key, in any order, without headers."""
-    found = {}
-    for key, value, timestamp, _ in output.get("out", ()):
-        if key not in (b"end", b"z"):
-            found.setdefault(key, []).append((value, timestamp))
-    return {key: sorted(rows) for key, rows in found.items()}
 
 
 @pytest.mark.capability("KS13", "CO6")
