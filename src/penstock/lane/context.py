@@ -31,6 +31,7 @@ class NodeContext:
         self.application_id = task.application_id
         self.shard = task.shard
         self.config = task.config
+        self.resources = task.resources
         #: whether records come straight from topics of the user's, so that they have the time and headers of their origin
         self.is_first = task.topology.wrapper is None and _is_first(task.topology, node)
 

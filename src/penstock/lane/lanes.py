@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,9 +18,10 @@ from penstock.lane.task import Task
 from penstock.lane.timing import Heard, Place, Timing, Told, is_due
 from penstock.plan.plan import make_plan
 from penstock.processor.punctuation import PunctuationType
+from penstock.processor.resources import Resources
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.serde import Serde, Serdes
-from penstock.state.base import ShardState
+from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
 from penstock.topology.functions import check_letters
@@ -67,6 +69,7 @@ class Lanes:
         lanes: int = 1,
         partitions: int = 1,
         state: Callable[[int | str], ShardState] = lambda shard: MemoryState(),
+        keep_processors: bool = False,
     ) -> None:
         self.topology = topology
         self.config = config
@@ -97,27 +100,71 @@ class Lanes:
         self._heard = Heard()
         self._told_ahead: dict[tuple[str, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
-        shared: dict[str, Any] = {
+        self._keep_processors = keep_processors
+        #: what user code has made for as long as this process runs
+        self.resources = Resources()
+        self._shared: dict[str, Any] = {
             "application_id": application_id,
             "config": config,
             "clock": clock,
             "partitions": self.partitions_of,
+            "resources": self.resources,
         }
-        self.globals = GlobalTables(topology, state("global"), shared, clock)
+        self.globals = GlobalTables(topology, state("global"), self._shared, clock)
         self._calls = CallPool()
-        self.tasks = [
-            Task(
-                topology,
-                shard,
-                state(shard),
-                global_stores=self.globals.stores,
-                views=self.view,
-                calls=partial(self._calls.caller, lane_of(shard, lanes)),
-                **shared,
-            )
-            for shard in range(shards)
-        ]
+        #: shards whose task has done something since the last barrier
+        self._ran: set[int] = set()
+        #: shard → snapshot of its task, which was closed at a barrier: a new one takes its place when there is work for it
+        self._snapshots: dict[int, dict[str, Any]] = {}
+        self._known_times: dict[tuple[int | None, int], dict[str, Any]] = {}
+        self.tasks = [self._open(shard, state(shard)) for shard in range(shards)]
+        self._in_order = sorted(range(shards), key=lambda shard: (lane_of(shard, lanes), shard))
         self.view_of: Callable[[str], Any] = lambda name: self.tasks[0].stores[name]
+
+    # tasks
+
+    def _open(self, shard: int, state: ShardState) -> Task:
+        return Task(
+            self.topology,
+            shard,
+            state,
+            global_stores=self.globals.stores,
+            views=self.view,
+            calls=partial(self._calls.caller, lane_of(shard, self.lanes)),
+            for_one_epoch=not self._keep_processors,
+            **self._shared,
+        )
+
+    def touch(self, shard: int) -> Task:
+        """Return the task of a shard for work in this epoch: a new one, if it had worked in an epoch before.
+
+        As in production: a task, and with it the user's processors, lives for one epoch.
+        """
+        task = self.tasks[shard]
+        snapshot = self._snapshots.pop(shard, None)
+        if snapshot is not None:
+            old, task = task, self._open(shard, task.state)
+            self.tasks[shard] = task
+            task.resume(snapshot)
+            task.outputs += old.outputs
+            task.dropped = dict(Counter(old.dropped) + Counter(task.dropped))
+        self._ran.add(shard)
+        return task
+
+    def _times(self, task: Task, level: int | None = None) -> dict[str, Any]:
+        """Return what is known of a task's time, of the nodes of a level or of all; it changes only if the task works."""
+        if task.shard in self._ran:
+            return task.times(None if level is None else self._steps[level].nodes)
+        known = self._known_times.get((level, task.shard))
+        if known is None:
+            known = task.times(None if level is None else self._steps[level].nodes)
+            self._known_times[level, task.shard] = known
+        return known
+
+    @property
+    def commit_requested(self) -> bool:
+        """Whether user code has asked for a barrier since the last one."""
+        return any(self.tasks[shard].commit_requested for shard in self._ran)
 
     def view(self, name: str) -> Any:
         """Return a read-only view of a store over all shards."""
@@ -229,7 +276,7 @@ class Lanes:
             raise error
         self.drop_at(source, "deserialization_error")
         if answer == "dead_letter":
-            task = self.tasks[0]
+            task = self.touch(0)
             task.origin = raw.coordinates()
             task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
@@ -241,7 +288,7 @@ class Lanes:
 
     def process(self, record: Decoded) -> None:
         """Run one record in its shard, then the punctuators that its time makes due."""
-        task = self.tasks[record.shard]
+        task = self.touch(record.shard)
         self._meet(task, self.levels[record.source])
         task.process(record.source, record.key, record.value, record.timestamp, record.headers, record.origin)
         task.punctuate(PunctuationType.STREAM_TIME)
@@ -249,7 +296,9 @@ class Lanes:
     def punctuate_wall_clock(self) -> None:
         """Run the wall-clock punctuators that are due, shard by shard."""
         for task in self.tasks:
-            task.punctuate(PunctuationType.WALL_CLOCK_TIME)
+            due = self._times(task)["punctuations"][PunctuationType.WALL_CLOCK_TIME.value]["next"]
+            if due is not None and due <= self._clock.now_ms():
+                self.touch(task.shard).punctuate(PunctuationType.WALL_CLOCK_TIME)
 
     # time
 
@@ -262,7 +311,7 @@ class Lanes:
 
     def is_due(self, told: Told) -> bool:
         """Whether an epoch without records would give something."""
-        return any(is_due(told, task.times()) for task in self.tasks)
+        return any(is_due(told, self._times(task)) for task in self.tasks)
 
     def begin(self, told: Told) -> None:
         """Begin an epoch. A task is told of time when its first record of a level comes, or when that makes something due."""
@@ -277,17 +326,17 @@ class Lanes:
     def tell(self, level: int | None = None) -> None:
         """Tell the tasks of time, and let them give out what is due: the nodes of a level, or of all."""
         for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
-            for task in self.tasks:
-                if step.scheduling or is_due(self._told, task.times(step.nodes)):
-                    self._meet(task, step.level)
-                if (step.level, task.shard) in self._met:
-                    task.tell(self._told, step.nodes)
+            for shard in range(self.shards):
+                if is_due(self._told, self._times(self.tasks[shard], step.level)):
+                    self._meet(self.touch(shard), step.level)
+                if (step.level, shard) in self._met:
+                    self.tasks[shard].tell(self._told, step.nodes)
 
     def flush(self) -> None:
         """Let every cached store forward what changed, and all calls be answered."""
         try:
-            for task in self.tasks:
-                task.flush()
+            for shard in sorted(self._ran):
+                self.tasks[shard].flush()
         except BaseException:
             self._calls.give_up()
             raise
@@ -295,7 +344,7 @@ class Lanes:
     def take_rows(self) -> list[Row]:
         """Return the rows that left the tasks since the last call, lane by lane."""
         rows: list[Row] = []
-        for task in sorted(self.tasks, key=lambda task: (lane_of(task.shard, self.lanes), task.shard)):
+        for task in (self.tasks[shard] for shard in self._in_order):
             rows += [row for row in task.outputs if isinstance(row, Row)]  # records go one by one here
             task.outputs.clear()
         return rows
@@ -308,14 +357,27 @@ class Lanes:
         arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
         self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})
-        for task in self.tasks:
+        for shard in sorted(self._ran):
+            task = self.tasks[shard]
             sealed = task.seal()
             for name, writes in sealed.items():
                 spec = self.topology.stores[name]
                 if spec.logged and spec.source_topic is None:
                     for key, value, timestamp, headers in writes.changelog:
                         yield ChangelogRow(name, task.shard, key, value, timestamp, headers)
-            task.apply(sealed)
+            self._end_epoch(task, sealed)
+        self._ran.clear()
+
+    def _end_epoch(self, task: Task, sealed: Mapping[str, Sealed]) -> None:
+        """Write what a task has sealed; then it ends, and the user's processors with it, unless there are none or they are to be kept."""
+        snapshot = task.snapshot() if task.init_calls and not self._keep_processors else None
+        task.apply(sealed)
+        task.commit_requested = False
+        for level in (None, *self._steps):
+            self._known_times.pop((level, task.shard), None)
+        if snapshot is not None:
+            self._snapshots[task.shard] = snapshot
+            task.close()
 
     def all_dropped(self) -> dict[tuple[str, str], int]:
         """Return the dropped records by (node, reason)."""
@@ -328,8 +390,11 @@ class Lanes:
     def close(self) -> None:
         """Close the user's processors; end the calls."""
         self._calls.close()
-        for task in [*self.tasks, *self.globals.tasks]:
-            task.close()
+        try:
+            for task in [*self.tasks, *self.globals.tasks]:
+                task.close()
+        finally:
+            self.resources.close()
 
 
 class GlobalTables:

@@ -21,6 +21,7 @@ from penstock.lane.timing import Told
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward, MarkedTime, ObservedTime
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType
+from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
@@ -59,12 +60,14 @@ class Task:
         for_one_epoch: bool = False,
         calls: Callable[[str, CallSpec], Calls] | None = None,
         counted: Container[str] = (),
+        resources: Resources | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
         self.state = state
         self.application_id = application_id
         self.config = config
+        self.resources = resources or Resources()
         self.clock = clock
         self.origin: Origin = NO_ORIGIN
         self.stream_time = -1

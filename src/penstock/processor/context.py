@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from penstock.durations import millis
 from penstock.errors import StoreError, TopologyError, nearest
 from penstock.processor.fixed_key import KEY_IS_FIXED, FixedKeyRecord
 from penstock.processor.punctuation import PunctuationType, Punctuator
+from penstock.processor.resources import Resources
 from penstock.processor.timers import AlarmHost, Stoppable, TimerService
 from penstock.record import Headers, Origin, Record, RecordMetadata
+
+T = TypeVar("T")
 
 
 class NodeHost(AlarmHost, Protocol):
@@ -40,6 +43,11 @@ class NodeHost(AlarmHost, Protocol):
     @property
     def children(self) -> Mapping[str, Callable[[Any, Any, int, Headers], None]]:
         """The next nodes by name, in order, for operators that choose."""
+        ...
+
+    @property
+    def resources(self) -> Resources:
+        """What user code keeps in this process."""
         ...
 
     def view(self, name: str) -> Any:
@@ -83,8 +91,17 @@ class ProcessingContext:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The application's settings."""
+        """The application's settings, all of them; ``config["user_config"]`` is what was given as ``user_config={...}``."""
         return self._host.config
+
+    def resource(self, name: str, make: Callable[[], T], close: Callable[[T], object] | None = None) -> T:
+        """Return what ``make()`` makes, once for each process, for all processors that ask for this name.
+
+        A processor object lives for one epoch; what is expensive to make (a connection, a model) is a resource. ``close(resource)`` is
+        called when the application ends.
+        """
+        found: T = self._host.resources.get(name, make, close)
+        return found
 
     @property
     def record_metadata(self) -> RecordMetadata | None:

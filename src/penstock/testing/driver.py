@@ -58,35 +58,30 @@ class TopologyTestDriver:
         *,
         config: Mapping[str, Any] | None = None,
         lanes: int = 1,
+        shards: int = 16,
         partitions: int = 1,
         start: int = 0,
+        keep_processors: bool = False,
         auto_commit: bool = True,
     ) -> None:
         topology = built(topology_or_builder, "the driver")
-        self._config = settings.load(config, environ={})
-        if lanes == 1 and config and config.get("lanes") is not None:
-            lanes = self._config["lanes"]
+        given = {"lanes": _at_least_one(lanes, "lanes"), "shards": _at_least_one(shards, "shards")}
+        self._config = settings.load({"application_id": "test-app", **given, **(config or {})}, environ={})
         self._states: list[ShardState] = []
         self._closed = False
         self._clock = MockClock(start)
         self._partitions = _at_least_one(partitions, "partitions")
         self.auto_commit = auto_commit
-        shards = (
-            self._config["shards"]
-            if (config and "shards" in config)
-            else 1
-            if _at_least_one(lanes, "lanes") == 1
-            else max(16, lanes)
-        )
         self._lanes = Lanes(
             topology,
-            application_id=self._config["application_id"] or "test-app",
+            application_id=self._config["application_id"],
             config=self._config,
             clock=self._clock,
-            shards=shards,
-            lanes=lanes,
+            shards=self._config["shards"],
+            lanes=self._config["lanes"],
             partitions=partitions,
             state=self._open_state,
+            keep_processors=keep_processors,
         )
         self._lanes.view_of = self._view
         self._views: dict[str, Any] = {}
@@ -171,7 +166,14 @@ class TopologyTestDriver:
 
     def store(self, name: str) -> Any:
         """Return a store over all shards, with plain values; a test may also write to it, before or between records."""
-        return TestView(*self._found(name))
+        spec, _ = self._found(name)
+        return TestView(spec, lambda: self._found(name)[1], lambda shard: self._store_of(name, shard))
+
+    def _store_of(self, name: str, shard: int) -> Any:
+        """Return the store of a shard, to be written to: that is work of the epoch."""
+        if name in self._lanes.globals.stores:
+            return self._lanes.globals.stores[name]
+        return self._lanes.touch(shard).stores[name]
 
     def _found(self, name: str) -> tuple[StoreSpec, list[Any]]:
         if name in self._lanes.globals.stores:
