@@ -37,9 +37,6 @@ from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
 
-#: settings that a lane needs of the configuration
-LANE_SETTINGS = ("on_deserialization_error", "on_processing_error", "on_production_error", "dead_letter_topic")
-
 #: what the client sends at most in one batch, unless it is told otherwise
 CLIENT_BYTES = 1_000_000
 
@@ -176,16 +173,18 @@ class Engine:
 def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> Stage:
     """Compile the application for the lanes."""
     lanes = config["lanes"] or max(1, session.sparkContext.defaultParallelism)
+    lanes = min(lanes, config["shards"])
     folder = config["state_dir"] or str(cache_root() / "state")
+    kafka = dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"])
     return Stage(
         plan=make_plan(topology),
         application_id=config["application_id"],
-        config={name: config[name] for name in LANE_SETTINGS},
+        config={**config, "lanes": lanes, "kafka": kafka},
         shards=config["shards"],
-        lanes=min(lanes, config["shards"]),
+        lanes=lanes,
         state_dir=os.path.abspath(folder),
         bootstrap_servers=config["bootstrap_servers"],
-        kafka=dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"]),
+        kafka=kafka,
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError, TopologyError, nearest
 from penstock.lane.async_calls import CallPool
-from penstock.lane.failure import decide
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
@@ -82,6 +81,8 @@ class Lanes:
         self.levels = plan.level_of
         self._one_shard = plan.one_shard
         self._staying = plan.staying
+        self._by_partition = plan.by_partition
+        self._scopes = plan.scopes
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
@@ -132,6 +133,8 @@ class Lanes:
             views=self.view,
             calls=partial(self._calls.caller, lane_of(shard, self.lanes)),
             for_one_epoch=not self._keep_processors,
+            shards=self.shards,
+            scopes=self._scopes,
             **self._shared,
         )
 
@@ -171,9 +174,9 @@ class Lanes:
         return self.view_of(name)
 
     def partitions_of(self, topic: str) -> int:
-        """Return how many partitions a topic has; a repartition topic (by its plain name) may ask for its own number."""
+        """Return how many partitions a topic has; a repartition topic (by its plain name) has as many as it asks for, else one a shard."""
         internal = self.topology.internal_topics.get(topic)
-        return self._partitions if internal is None or internal.partitions is None else internal.partitions
+        return self._partitions if internal is None else internal.partitions or self.shards
 
     def serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         """Return the serdes a topic is written with, if its sinks agree, else string and JSON.
@@ -227,14 +230,18 @@ class Lanes:
         try:
             key, value, timestamp = self._readers[source].read(raw, partition_time)
         except DeserializationError as error:
-            self._refuse(source, raw, error)
+            self.touch(0).judge.refuse_input(source, raw, error)
             return None
         if timestamp < 0:
             self.drop_at(source, "negative_timestamp")
             return None
         origin = raw.origin or self._origin(source, raw, key, value, timestamp)
-        if source in self._staying and source not in self._one_shard:
+        if source in self._one_shard:
+            shard = 0
+        elif source in self._staying:
             shard = raw.partition
+        elif source in self._by_partition:
+            shard = raw.partition % self.shards
         else:
             shard = self.route(source, raw.key, max(origin.partition_index, 0))
         return Decoded(source, shard, key, value, timestamp, raw.headers, origin)
@@ -269,16 +276,6 @@ class Lanes:
             floor,
             reached,
         )
-
-    def _refuse(self, source: str, raw: Raw, error: DeserializationError) -> None:
-        answer = decide(self.config["on_deserialization_error"], error, raw)
-        if answer == "fail":
-            raise error
-        self.drop_at(source, "deserialization_error")
-        if answer == "dead_letter":
-            task = self.touch(0)
-            task.origin = raw.coordinates()
-            task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
@@ -345,9 +342,8 @@ class Lanes:
         """Return the rows that left the tasks since the last call, lane by lane."""
         rows: list[Row] = []
         for task in (self.tasks[shard] for shard in self._in_order):
-            rows += [row for row in task.outputs if isinstance(row, Row)]  # records go one by one here
-            task.outputs.clear()
-        return rows
+            rows += task.take_rows()  # records go one by one here
+        return rows + self.globals.take_letters()
 
     def commit(self) -> Iterator[ChangelogRow]:
         """Seal the epoch of every shard, write it to the state, and yield its changelog rows."""
@@ -416,19 +412,26 @@ class GlobalTables:
         """The topics that feed global tables."""
         return tuple(self._readers)
 
+    def take_letters(self) -> list[Row]:
+        """Return the dead letters of records that could not be read, once."""
+        return [row for task in self.tasks for row in task.take_rows()]
+
     def apply(self, raw: Raw) -> None:
         """Update the table that a topic feeds, at once."""
         self.apply_all([raw])
 
     def apply_all(self, raws: Iterable[Raw]) -> None:
-        """Update the tables; a record that cannot be read is dropped and counted, as in Kafka's driver."""
+        """Update the tables. The policy is asked about a record that cannot be read; one without a time is dropped and counted."""
         touched: dict[int, Task] = {}
         for raw in raws:
             reader, task = self._readers[raw.topic]
             try:
                 key, value, timestamp = reader.read(raw, -1)
-            except (DeserializationError, TimestampError):
-                task.drop_at(reader.source.name, "deserialization_error")
+            except DeserializationError as error:
+                task.judge.refuse_input(reader.source.name, raw, error)
+                continue
+            except TimestampError:
+                task.drop_at(reader.source.name, "negative_timestamp")
                 continue
             origin = raw.coordinates()._replace(timestamp=timestamp)
             task.process(reader.source.name, key, value, timestamp, raw.headers, origin)

@@ -27,7 +27,7 @@ class Stage:
 
     plan: Plan
     application_id: str
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
     shards: int
     lanes: int
     state_dir: str

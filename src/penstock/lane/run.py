@@ -131,6 +131,7 @@ class StepRun:
         self._outbox = Outbox(worker.stage, orders, self._step, task)
         self._globals = worker.global_stores(orders)
         self._report.dropped = worker.take_dropped()
+        self._letters = worker.take_letters(orders)
         self._since = stopwatch_us()
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -155,6 +156,7 @@ class StepRun:
                 task.tell(self._orders.told)
                 task.flush()
             yield from self._outgoing(shard, task)
+        yield from self._outbox.leaving(self._letters)
         yield from self._outbox.rest()
         self._spent("encode")
         yield self._outbox.note(self._report)
@@ -336,6 +338,9 @@ class StepRun:
             for_one_epoch=True,
             calls=partial(self._worker.calls.caller, 0),  # a worker runs one lane at a time, any of them
             counted=stage.counted_topics,
+            resources=self._worker.resources,
+            shards=stage.shards,
+            scopes=stage.plan.scopes,
         )
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:

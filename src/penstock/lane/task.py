@@ -25,6 +25,7 @@ from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
+from penstock.serde import Serde
 from penstock.serde.columns import Columns
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
@@ -61,6 +62,8 @@ class Task:
         calls: Callable[[str, CallSpec], Calls] | None = None,
         counted: Container[str] = (),
         resources: Resources | None = None,
+        shards: int = 1,
+        scopes: Mapping[str, tuple[Serde[Any], ...]] | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -68,6 +71,9 @@ class Task:
         self.application_id = application_id
         self.config = config
         self.resources = resources or Resources()
+        #: how many shards there are, and by which serdes keys go to them, of nodes whose stores belong to keys (``Plan.scopes``)
+        self.shards = shards
+        self.scopes = scopes or {}
         self.clock = clock
         self.origin: Origin = NO_ORIGIN
         self.stream_time = -1
@@ -179,6 +185,12 @@ class Task:
         for record in records:
             self.process(source, *record)
             self.punctuate(PunctuationType.STREAM_TIME)
+
+    def take_rows(self) -> list[Row]:
+        """Return the single rows that have left, once."""
+        rows = [row for row in self.outputs if isinstance(row, Row)]
+        self.outputs.clear()
+        return rows
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""

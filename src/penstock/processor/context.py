@@ -54,6 +54,10 @@ class NodeHost(AlarmHost, Protocol):
         """Return a read-only view of any store of the application at the last barrier."""
         ...
 
+    def user_store(self, name: str) -> Any:
+        """Return a store as user code is handed it: its own for the keys of its shard, a global one to be read."""
+        ...
+
     def request_commit(self) -> None:
         """Ask for a barrier soon."""
         ...
@@ -128,8 +132,8 @@ class ProcessingContext:
         return self._host.is_late
 
     def store(self, name: str) -> Any:
-        """Return a store that is connected to this node, or a global one (read only)."""
-        return self._host.store(name)
+        """Return a store that is connected to this node, for the keys of its shard, or a global one (read only)."""
+        return self._host.user_store(name)
 
     def view(self, name: str) -> Any:
         """Return a read-only view of any store of the application, any key, as of the last barrier."""
@@ -163,7 +167,7 @@ class ProcessingContext:
         return self.timer_service
 
     def commit(self) -> None:
-        """Ask for a barrier soon."""
+        """Ask for a barrier as soon as the epoch at hand is done; the next epoch then begins without waiting for ``commit_interval_ms``."""
         self._host.request_commit()
 
 

@@ -67,6 +67,7 @@ class TopologyTestDriver:
         topology = built(topology_or_builder, "the driver")
         given = {"lanes": _at_least_one(lanes, "lanes"), "shards": _at_least_one(shards, "shards")}
         self._config = settings.load({"application_id": "test-app", **given, **(config or {})}, environ={})
+        self._config["lanes"] = min(self._config["lanes"] or lanes, self._config["shards"])
         self._states: list[ShardState] = []
         self._closed = False
         self._clock = MockClock(start)
@@ -342,10 +343,16 @@ class TopologyTestDriver:
         if not row.internal and self._config["epoch_header"] is not None:
             headers = (*headers, (self._config["epoch_header"], str(self._barriers + 1).encode()))
         if partition is None:
-            partition = 0 if row.key is None else partition_for(row.key, self._lanes.partitions_of(row.topic))
+            count = self._lanes.partitions_of(row.topic)
+            partition = partition_for(row.key, count) if row.key is not None else self._without_key(row) % count
         self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, headers, partition))
         raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, headers)
         return raw._replace(origin=row.origin) if row.internal else raw
+
+    @staticmethod
+    def _without_key(row: Row) -> int:
+        """Return where a row without a key goes: between steps it stays with its source partition."""
+        return max(row.origin.partition_index, 0) if row.internal else 0
 
     def _write_changelogs(self) -> None:
         self._views = {}
