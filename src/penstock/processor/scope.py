@@ -67,8 +67,8 @@ class KeyScope(NamedTuple):
             f"node {self.node} uses the key {key!r} of the store {store!r} in shard {self.shard}, but it belongs to shard {found}: "
             "a store of a processor belongs to the key of the record\n"
             "  remedy:   put repartition() before the processor, if the record was given this key on the way; keep the state of many "
-            "keys in Stores.shared(name), which runs in one lane; read any key as of the last barrier with context.view(name), or what all shards "
-            "need from a global_table()"
+            "keys in Stores.shared(name), which runs in one lane; read any key as of the last barrier with context.view(name), or "
+            "what all shards need from a global_table()"
         )
 
 
