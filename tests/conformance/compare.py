@@ -42,7 +42,8 @@ What a driver must offer besides the public interface (both drivers do):
 
 The application id on both sides is `conformance`; lanes, shards and partitions are 1, and processors are kept, as in
 Kafka's driver. Kafka's DSL stores are held in memory unless `in_memory=False`: a driver then opens in 3 ms instead of
-13 ms. Give False where retention matters: in-memory window stores drop what is expired at once, persistent ones (the default of Kafka and of Penstock) by segments.
+13 ms. Give False where retention matters: in-memory window stores drop what is expired at once, persistent ones (the
+default of Kafka and of Penstock) by segments.
 """
 
 import difflib

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,8 +24,9 @@ from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
+from penstock.lane.memory_stores import remove_memory
 from penstock.lane.orders import Stage, offsets
-from penstock.lane.shards import Ahead
+from penstock.lane.shards import Ahead, application_folder
 from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
@@ -167,6 +169,7 @@ class Engine:
         if self.lanes is not None:
             self.lanes.close()
             self.lanes = None
+        remove_memory(self.stage, application_folder(self.stage))
         self.log.close()
 
 
@@ -185,6 +188,7 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
         state_dir=os.path.abspath(folder),
         bootstrap_servers=config["bootstrap_servers"],
         kafka=kafka,
+        run=uuid.uuid4().hex,
     )
 
 

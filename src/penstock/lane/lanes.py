@@ -84,6 +84,7 @@ class Lanes:
         self._by_partition = plan.by_partition
         self._scopes = plan.scopes
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
+        self._partitioned = {topic for name in plan.by_partition for topic in self.sources[name].topics}
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
         self._by_shard = {
@@ -174,9 +175,14 @@ class Lanes:
         return self.view_of(name)
 
     def partitions_of(self, topic: str) -> int:
-        """Return how many partitions a topic has; a repartition topic (by its plain name) has as many as it asks for, else one a shard."""
+        """Return how many partitions a topic has; a repartition topic (by its plain name) may ask for its own number.
+
+        One with a partitioner has a partition for each shard otherwise, as in production.
+        """
         internal = self.topology.internal_topics.get(topic)
-        return self._partitions if internal is None else internal.partitions or self.shards
+        if internal is not None and internal.partitions is not None:
+            return internal.partitions
+        return self.shards if topic in self._partitioned else self._partitions
 
     def serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         """Return the serdes a topic is written with, if its sinks agree, else string and JSON.

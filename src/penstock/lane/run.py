@@ -159,6 +159,7 @@ class StepRun:
         yield from self._outbox.leaving(self._letters)
         yield from self._outbox.rest()
         self._spent("encode")
+        self._report.resources = bool(self._worker.resources)
         yield self._outbox.note(self._report)
 
     def _wake(self) -> None:

@@ -70,7 +70,7 @@ class Task:
         self.state = state
         self.application_id = application_id
         self.config = config
-        self.resources = resources or Resources()
+        self.resources = Resources() if resources is None else resources
         #: how many shards there are, and by which serdes keys go to them, of nodes whose stores belong to keys (``Plan.scopes``)
         self.shards = shards
         self.scopes = scopes or {}

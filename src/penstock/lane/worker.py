@@ -19,10 +19,10 @@ from penstock.errors import StoreError, nearest
 from penstock.lane.async_calls import CallPool
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory import keep_freed_memory
+from penstock.lane.memory_stores import WorkerShards
 from penstock.lane.orders import Orders, Stage
 from penstock.lane.parcel import Wrap, parcel_of
 from penstock.lane.reading import Sources
-from penstock.lane.shards import Shards
 from penstock.lane.shelf import shelf_in
 from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
@@ -41,7 +41,7 @@ class Worker:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.shards = Shards(stage)
+        self.shards = WorkerShards(stage)
         self.sources = Sources(stage.sources, SystemClock(), stage.config)
         self._globals = GlobalEnvironment(stage, self.shards, SystemClock())
         #: the calls of ``map_values_async`` that run in this process
@@ -137,6 +137,12 @@ class Worker:
             if told is not None:
                 store.resume(told)
         return store
+
+
+def release_resources(identity: str) -> None:
+    """Close what user code keeps in this process for a stage, if it is here: the application ends."""
+    if identity in _workers:
+        _workers[identity].resources.close()
 
 
 def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:

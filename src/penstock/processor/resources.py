@@ -24,6 +24,9 @@ class Resources:
     def __init__(self) -> None:
         self._made: dict[str, tuple[Any, Callable[[Any], object] | None]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
     def get(self, name: str, make: Callable[[], Any], close: Callable[[Any], object] | None = None) -> Any:
         """Return the resource of this name; ``make()`` makes it if there is none, ``close(resource)`` ends it with the process."""
         if name not in self._made:
