@@ -1,7 +1,9 @@
 """TopologyTestDriver: run a topology record by record, with the same operators, stores and barriers as in production.
 
-With one lane and one partition it equals Kafka's driver: each record is processed to its end, punctuators that its time makes due
-run, a barrier follows, and what went to internal topics is fed back, smallest timestamp first, each with a barrier of its own.
+What it does by default is what production does: sixteen shards, a task (and the user's processors in it) for each epoch of a shard,
+the same refusals, the same configuration. With one shard, one partition and ``keep_processors=True`` it equals Kafka's driver. Each record
+is processed to its end, punctuators that its time makes due run, a barrier follows, and what went to internal topics is fed back,
+smallest timestamp first, each with a barrier of its own.
 ``auto_commit=False`` holds the epoch open: records wait, and ``commit()`` runs them as one epoch, level by level, as the engine does.
 """
 
@@ -48,7 +50,8 @@ class TopologyTestDriver:
     ...     driver.output_topic("loud", value=Serdes.string).read()
     Record(key='k', value='HELLO', timestamp=5, headers=())
 
-    ``lanes`` and ``partitions`` shard the records as in production. ``start`` is the wall-clock time at first, in milliseconds.
+    ``shards``, ``lanes`` and ``partitions`` spread the records as in production. ``start`` is the wall-clock time at first, in
+    milliseconds. ``keep_processors``: processors live as long as the driver does, not for one epoch, and may ``schedule`` at any time.
     State is in memory; with ``config={"state_dir": folder}`` it is on disk, as in production, until the driver is closed.
     """
 
