@@ -332,6 +332,8 @@ class Lanes:
             for shard in range(self.shards):
                 if is_due(self._told, self._times(self.tasks[shard], step.level)):
                     self._meet(self.touch(shard), step.level)
+                elif step.scheduling:  # no user code runs: a task that was closed may hear of it as it is
+                    self._meet(self.tasks[shard], step.level)
                 if (step.level, shard) in self._met:
                     self.tasks[shard].tell(self._told, step.nodes)
 
@@ -359,7 +361,8 @@ class Lanes:
         arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
         self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})
-        for shard in sorted(self._ran):
+        heard = {shard for _, shard in self._met}
+        for shard in sorted(self._ran | heard):
             task = self.tasks[shard]
             sealed = task.seal()
             for name, writes in sealed.items():
@@ -372,7 +375,9 @@ class Lanes:
 
     def _end_epoch(self, task: Task, sealed: Mapping[str, Sealed]) -> None:
         """Write what a task has sealed; then it ends, and the user's processors with it, unless there are none or they are to be kept."""
-        snapshot = task.snapshot() if task.init_calls and not self._keep_processors else None
+        snapshot = None
+        if task.init_calls and not self._keep_processors and (task.shard in self._ran or task.shard in self._snapshots):
+            snapshot = task.snapshot()
         task.apply(sealed)
         task.commit_requested = False
         for level in (None, *self._steps):
