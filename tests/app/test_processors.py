@@ -67,7 +67,7 @@ class Visits(Processor[str, Any]):
                 self.context.forward(record.with_value(float("nan")))
         config = self.context.config
         known = {name: config[name] for name in ("application_id", "shards", "lanes", "on_processing_error", "idle_ms")}
-        name = self.context.store("names").get("n")
+        name = self.context.store("names").get("n").value
         self.context.forward(
             record.with_value([self.in_epoch, stored, len(self.log), name, known, config["user_config"]["rate"]])
         )
@@ -166,6 +166,7 @@ def test_a_program_of_processors_is_the_same_in_the_driver_and_through_spark(
         [2, 2, 1, "Ann"],
         [1, 3, 1, "Ann"],
         [2, 9, 1, "Ann"],
+        [2, 10, 1, "Ann"],
     ]
     assert values[0][4:] == [
         {
@@ -189,7 +190,7 @@ def test_a_program_of_processors_is_the_same_in_the_driver_and_through_spark(
         "late for",
     ):
         assert any(words in text for text in why), words
-    assert len(why) == 7
+    assert len(why) == 9
 
     driven.close()
     driver.driver.close()

@@ -165,11 +165,6 @@ class Lanes:
             self._known_times[level, task.shard] = known
         return known
 
-    @property
-    def commit_requested(self) -> bool:
-        """Whether user code has asked for a barrier since the last one."""
-        return any(self.tasks[shard].commit_requested for shard in self._ran)
-
     def view(self, name: str) -> Any:
         """Return a read-only view of a store over all shards."""
         return self.view_of(name)
