@@ -19,6 +19,7 @@ import msgspec
 from penstock.lane.orders import Orders, Stage
 from penstock.lane.shards import Shards
 from penstock.state.base import BytesStore, ShardState
+from penstock.state.spec import StoreKind, StoreSpec
 
 #: a file system in memory, and how many bytes it must have: a container may have been given next to nothing
 SHARED_MEMORY, LEAST_BYTES = Path("/dev/shm"), 1 << 30
@@ -29,9 +30,9 @@ class WorkerShards(Shards):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        fleeting = {name: spec for name, spec in self._specs.items() if not spec.persistent}
-        self._specs = {name: spec for name, spec in self._specs.items() if spec.persistent}
-        self._memory = MemoryShards(stage, self) if fleeting else None
+        kept = {name: spec for name, spec in self._specs.items() if not is_in_memory(spec)}
+        self._memory = MemoryShards(stage, self) if len(kept) < len(self._specs) else None
+        self._specs = kept
 
     def open(self, shard: int, orders: Orders, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier, as ``Shards.open`` does."""
@@ -61,7 +62,7 @@ class MemoryShards(Shards):
 
     def __init__(self, stage: Stage, home: Shards) -> None:
         super().__init__(stage)
-        self._specs = {name: spec for name, spec in self._specs.items() if not spec.persistent}
+        self._specs = {name: spec for name, spec in self._specs.items() if is_in_memory(spec)}
         self.names = frozenset(self._specs)
         self._home = home
         self.folder = memory_folder(stage, home.folder)
@@ -134,6 +135,11 @@ class SplitState:
         """Delete every row."""
         self._disk.destroy()
         self._memory.destroy()
+
+
+def is_in_memory(spec: StoreSpec) -> bool:
+    """Whether a store is kept in memory. The buffer of ``suppress`` is not: nobody has asked for it, and it may have no log."""
+    return not spec.persistent and spec.kind is not StoreKind.BUFFER
 
 
 def memory_folder(stage: Stage, home: Path) -> Path:
