@@ -14,6 +14,7 @@ from penstock import (
     ValueTransformer,
     WatermarkStrategy,
 )
+from penstock.config import load
 from penstock.errors import ConfigError, DeserializationError, ProcessingError, TopologyError
 from penstock.state.shards import shard_of
 from penstock.testing import TopologyTestDriver
@@ -445,3 +446,9 @@ def test_the_key_of_a_timer_does_not_outlive_it():
         driver.input_topic("in").pipe(HERE, 1, 5)
         driver.advance_wall_clock(10)
         assert driver.output_topic("out").read_values() == ["fired"]
+
+
+def test_a_user_config_may_come_from_the_environment_as_json():
+    assert load({}, environ={"PENSTOCK_USER_CONFIG": '{"rate": 3}'})["user_config"] == {"rate": 3}
+    with pytest.raises(ConfigError, match="PENSTOCK_USER_CONFIG"):
+        load({}, environ={"PENSTOCK_USER_CONFIG": "{rate"})
