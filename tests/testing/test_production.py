@@ -11,6 +11,7 @@ from penstock import (
     Serdes,
     Stores,
     StreamsBuilder,
+    TimeWindows,
     ValueTransformer,
     WatermarkStrategy,
 )
@@ -275,6 +276,20 @@ def test_a_store_of_other_bytes_than_the_topic_belongs_to_the_record_all_the_sam
     with TopologyTestDriver(builder) as driver:
         for number in range(20):
             driver.input_topic("in", key=Serdes.json).pipe(f"k{number}", number)
+        assert len(list(driver.store("s").all())) == 20
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_the_windows_of_a_key_are_where_the_key_is(inner):
+    key_of = (lambda record: record.key.key) if inner else (lambda record: record.key)
+    keep = made(lambda self, record: self.context.store("s").put(key_of(record), record.value))
+    spec = Stores.key_value("s", key=Serdes.string if inner else Serdes.windowed(Serdes.string, 10))
+    builder = StreamsBuilder()
+    counts = builder.stream("in").group_by_key().windowed_by(TimeWindows(10)).count(store="counts")
+    counts.to_stream().process(keep, stores=[spec])
+    with TopologyTestDriver(builder) as driver:
+        for number in range(20):
+            driver.input_topic("in").pipe(f"k{number}", number, 0)
         assert len(list(driver.store("s").all())) == 20
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from penstock.errors import StoreError
+from penstock.record import Windowed
 from penstock.serde import Serde
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreKind
@@ -39,13 +40,15 @@ class KeyScope(NamedTuple):
     def checks(self, store: str, serde: Serde[Any]) -> Callable[[Any], None]:
         """Return what raises for a key of another shard; ``serde``: that of the store's keys."""
         known: set[Any] = set()
-        serdes = self.serdes if serde in self.serdes else (*self.serdes, serde)
-
         def check(key: Any) -> None:
             plain = key.__class__ is str or key.__class__ is bytes
             if key is None or (plain and key in known):
                 return
-            found = self._shard_of(key, serdes)
+            found = self._shard_of(key, self.serdes)
+            if found is None and isinstance(key, Windowed):  # its windows are where a key is
+                found = self._shard_of(key.key, self.serdes)
+            if found is None:
+                found = self._shard_of(key, (serde,))
             if found is not None and found != self.shard:
                 self._refuse(store, key, found)
             if plain and len(known) < MOST_KNOWN:
@@ -54,11 +57,11 @@ class KeyScope(NamedTuple):
         return check
 
     def _shard_of(self, key: Any, serdes: Sequence[Serde[Any]]) -> int | None:
-        """Return the shard that records with this key go to, by the first serde that takes it; None: the store will refuse it itself."""
+        """Return the shard that records with this key go to, by the first serde that takes it; None: none does."""
         for serde in serdes:
             try:
                 return shard_of(serde.serialize(key), self.shards)
-            except Exception:  # not a key of these records: the next serde is asked, at last that of the store
+            except Exception:  # not a key of these records: the next serde is asked
                 continue
         return None
 
