@@ -5,7 +5,9 @@ Precedence: argument, then ``PENSTOCK_<NAME>`` in the environment, then ``[tool.
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -83,6 +85,21 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _user_config(value: Any) -> dict[str, Any]:
+    given = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ValueError("must be a mapping of names to values")
+    for name, part in given.items():
+        try:
+            pickle.dumps(part)
+        except Exception as error:
+            raise ValueError(
+                f"{name!r} cannot travel to the workers ({type(error).__name__}: {error}): give what can be pickled, and make connections "
+                "and the like of it with context.resource(name, make)"
+            ) from error
+    return dict(given)
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting("application_id", "str", None, _optional_text, "Name of the application: consumer group, transactional id, prefix of internal topics."),
     Setting("bootstrap_servers", "str", "localhost:9092", _text, "Kafka brokers to start from."),
@@ -94,6 +111,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("dead_letter_topic", "str or None", None, _optional_text, "Topic of dead letters; needed by the policy dead_letter."),
     Setting("align_replay", "bool", True, _flag, "Read a backlog up to one event time in all partitions, epoch by epoch, so that history joins as it did when it came."),
     Setting("idle_ms", "int", 5_000, _at_least(1), "A source partition that is read to its end and quiet for so long holds event time back no more; a source may have its own: idle_after."),
+    Setting("user_config", "mapping", {}, _user_config, "Values of your own, by name: processors find them in `context.config[\"user_config\"]`. They travel to the workers, so they must be picklable; in the environment, JSON."),
     Setting("kafka", "mapping", {}, _mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
     Setting("replication_factor", "int", -1, _at_least(-1), "Replication of internal topics; -1 is the broker's default."),
     Setting("admin", "str or None", None, _optional_text, "host:port of the admin endpoints; None: off."),

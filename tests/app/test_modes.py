@@ -3,6 +3,7 @@
 import pytest
 
 from penstock import ProcessingError, Processor, PunctuationType, Record, Serdes, Stores, StreamsBuilder, TopicError
+from penstock.state.shards import shard_of
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -42,11 +43,13 @@ def ticking(lines, out, every=1, **options):
         def init(self, context):
             self.context = context
             self.store = context.store("ticks")
+            shards = context.config["shards"]  # a key of its own shard
+            self.key = next(key for n in range(999) if shard_of((key := f"n{n}").encode(), shards) == context.shard)
             context.schedule(every, PunctuationType.WALL_CLOCK_TIME, self.tick)
 
         def tick(self, now):
-            number = (self.store.get("n") or 0) + 1
-            self.store.put("n", number)
+            number = (self.store.get(self.key) or 0) + 1
+            self.store.put(self.key, number)
             self.context.forward(Record(str(self.context.shard), str(number), now))
 
         def process(self, record):

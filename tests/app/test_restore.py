@@ -58,7 +58,7 @@ def every_kind(name):
     builder = StreamsBuilder()
     left, right = builder.stream(name("left"), **TEXT), builder.stream(name("right"), **TEXT)
     builder.add_state_store(Stores.key_value("plain", key=Serdes.string, value=Serdes.int64))
-    builder.add_state_store(Stores.lru("recent", 2, **TEXT))
+    builder.add_state_store(Stores.lru("recent", 2, persistent=True, **TEXT))
     builder.add_state_store(Stores.timers("timers", key=Serdes.string))
     as_text(left.group_by_key().count(store="counts").to_stream(), "tables")
     windowed = left.group_by_key().windowed_by(TimeWindows(1000, grace=2000))

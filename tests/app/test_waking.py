@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from penstock import Processor, PunctuationType, Record, Serdes, Stores, Streams
 from penstock.clock import MockClock
 from penstock.engine.commit import STEPS
 from penstock.errors import BrokerError, ProcessingError, TopologyError
+from penstock.state.shards import shard_of
 from penstock.testing import TopologyTestDriver
 
 START = 1_700_000_000_000  # 22:13:20 UTC
@@ -169,6 +171,12 @@ def test_scheduled_sources_fire_once_for_a_due_time_over_faults_and_restarts(beg
     assert by_key(run.rows(hours)) == {"h": [40_000]}  # 22:14
 
 
+def own_key(context: Any, name: str) -> str:
+    """Return a key of the shard that a processor works for, where it may keep something of its own."""
+    shards = context.config["shards"]
+    return next(key for n in count() if shard_of((key := f"{name} {n}").encode(), shards) == context.shard)
+
+
 class Beating(Processor[Any, Any]):
     """Punctuators of all kinds, one of which stops after two calls; what they have counted is in a store."""
 
@@ -184,14 +192,13 @@ class Beating(Processor[Any, Any]):
         }  # fmt: skip
 
     def process(self, record: Record[Any, Any]) -> None:
-        self.store.put("records", (self.store.get("records") or 0) + 1)
+        self.store.merge(own_key(self.context, "records"), 1, int.__add__)
 
     def beat(self, name: str, at: int, most: int = 100) -> None:
-        count = (self.store.get(name) or 0) + 1
-        self.store.put(name, count)
-        if count == most:
+        number = self.store.merge(own_key(self.context, name), 1, int.__add__)
+        if number == most:
             self.handles[name].cancel()
-        value = [at, count, self.store.get("records") or 0]
+        value = [at, number, self.store.get(own_key(self.context, "records")) or 0]
         self.context.forward(Record(f"{self.context.shard}: {name}", value, 5))
 
 

@@ -40,9 +40,10 @@ What a driver must offer besides the public interface (both drivers do):
                             session     (key, start, end, value)
                             versioned   (key, value, timestamp, valid_to or None), each version but tombstones
 
-The application id on both sides is `conformance`, lanes and partitions are 1. Kafka's DSL stores are held in memory
-unless `in_memory=False`: a driver then opens in 3 ms instead of 13 ms. Give False where retention matters: in-memory
-window stores drop what is expired at once, persistent ones (the default of Kafka and of Penstock) by segments.
+The application id on both sides is `conformance`; lanes, shards and partitions are 1, and processors are kept, as in
+Kafka's driver. Kafka's DSL stores are held in memory unless `in_memory=False`: a driver then opens in 3 ms instead of
+13 ms. Give False where retention matters: in-memory window stores drop what is expired at once, persistent ones (the
+default of Kafka and of Penstock) by segments.
 """
 
 import difflib
@@ -104,7 +105,8 @@ def penstock_side() -> Side:
 
     def driver(topology: Any, config: dict[str, Any]) -> Any:
         ours = {name: value for name, value in config.items() if "." not in name}  # dotted names are Kafka's own
-        return TopologyTestDriver(topology, config={"application_id": oracle.APPLICATION_ID, **ours})
+        config = {"application_id": oracle.APPLICATION_ID, **ours}
+        return TopologyTestDriver(topology, config=config, shards=1, keep_processors=True)
 
     return Side("penstock", StreamsBuilder, driver, Topology)
 

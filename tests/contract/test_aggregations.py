@@ -169,7 +169,7 @@ def test_a_store_spec_is_as_good_as_a_name():
     grouped = builder.stream("in").group_by_key()
     grouped.count(store=Stores.key_value("plain", persistent=False, cached=False, logged=False))
     grouped.count(store=Stores.lru("few", max_entries=2))
-    with TopologyTestDriver(builder) as driver:
+    with TopologyTestDriver(builder, shards=1) as driver:  # a shard keeps so many
         driver.input_topic("in").pipe_all([("a", 1), ("b", 1), ("c", 1), ("a", 1)], start=0, step=1)
         assert driver.store("plain").get("a") == 2
         assert driver.store("few").get("a") == 1

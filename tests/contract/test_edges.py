@@ -220,7 +220,7 @@ def test_wall_clock_punctuators_flush_what_a_processor_collected():
 def test_rows_of_a_table_expire():
     builder = StreamsBuilder()
     builder.table("in", store=Stores.key_value("rows", ttl=10)).to_stream().to("out")
-    with TopologyTestDriver(builder) as driver:
+    with TopologyTestDriver(builder, shards=1) as driver:
         driver.input_topic("in").pipe("a", 1, timestamp=0)
         driver.input_topic("in").pipe("b", 2, timestamp=5)
         driver.input_topic("in").pipe("c", 3, timestamp=12)

@@ -107,10 +107,14 @@ def make(body, **hooks):
     return type("Made", (Processor,), {"process": body, **hooks})
 
 
-def run(supplier, inputs, *, stores=(), out_value=Serdes.json, config=None, wall=()):
+#: Kafka's driver: one task, whose processors live as long as it does
+KAFKA = {"shards": 1, "keep_processors": True}
+
+
+def run(supplier, inputs, *, stores=(), out_value=Serdes.json, config=None, wall=(), **how):
     builder = StreamsBuilder()
     builder.stream("in").process(supplier, stores=stores).to("out")
-    with TopologyTestDriver(builder, config=config or {}) as driver:
+    with TopologyTestDriver(builder, config=config or {}, **how) as driver:
         for k, v, t in inputs:
             driver.input_topic("in").pipe(k, v, timestamp=t)
         for ms in wall:
@@ -190,6 +194,7 @@ def test_punctuators_of_stream_time_and_wall_clock():
         make(lambda self, record: None, init=init),
         [("a", 1, 5), ("a", 1, 12), ("a", 1, 19), ("a", 1, 21)],
         wall=[99, 1, 250],
+        **KAFKA,
     )
     assert rows == [("stream", 5, 5), ("stream", 12, 12), ("stream", 21, 21), ("wall", 100, 100), ("wall", 350, 350)]
 
@@ -198,7 +203,7 @@ def test_an_anchored_punctuator_keeps_its_grid():
     def init(self, context):
         context.schedule(10, PunctuationType.STREAM_TIME, lambda now: context.forward(Record("s", now, now)), start=7)
 
-    rows = run(make(lambda self, record: None, init=init), [("a", 1, t) for t in (3, 7, 16, 17, 30, 37)])
+    rows = run(make(lambda self, record: None, init=init), [("a", 1, t) for t in (3, 7, 16, 17, 30, 37)], **KAFKA)
     assert [t for _, _, t in rows] == [7, 17, 30, 37]
 
 
@@ -211,7 +216,7 @@ def test_a_punctuator_may_be_cancelled():
         self.handle = context.schedule(1, PunctuationType.STREAM_TIME, fire)
         assert isinstance(self.handle, Cancellable)
 
-    assert len(run(make(lambda self, record: None, init=init), [("a", 1, 1), ("a", 1, 5)])) == 1
+    assert len(run(make(lambda self, record: None, init=init), [("a", 1, 1), ("a", 1, 5)], **KAFKA)) == 1
 
 
 class Timed(Processor):
@@ -360,8 +365,11 @@ def test_init_and_close_are_called_once():
         def close(self):
             calls.append("close")
 
-    run(Life, [("a", 1, 0), ("a", 2, 0)])
+    run(Life, [("a", 1, 0), ("a", 2, 0)], **KAFKA)
     assert calls == ["init", 1, 2, "close"]
+    calls.clear()
+    run(Life, [("a", 1, 0), ("a", 2, 0)], shards=1)  # production: an object for each epoch
+    assert calls == ["init", 1, "close", "init", 2, "close"]
 
 
 def test_view_reads_any_key_of_another_store():

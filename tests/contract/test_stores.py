@@ -8,8 +8,8 @@ from penstock import Processor, Serdes, Stores, StreamsBuilder, Windowed
 from penstock.testing import TopologyTestDriver
 
 
-def inside(spec, steps, *, lanes=1):
-    """Run functions of the store, one a record at timestamp 0, 1, ...; return what they return."""
+def inside(spec, steps):
+    """Run functions of the store, one a record at timestamp 0, 1, ...; return what they return. One shard has all keys."""
     results = []
 
     class Run(Processor):
@@ -22,7 +22,7 @@ def inside(spec, steps, *, lanes=1):
     builder = StreamsBuilder()
     builder.add_state_store(spec)
     builder.stream("in").process(Run, stores=[spec.name])
-    with TopologyTestDriver(builder, lanes=lanes) as driver:
+    with TopologyTestDriver(builder, shards=1) as driver:
         for index in range(len(steps)):
             driver.input_topic("in").pipe("k", index, timestamp=index)
     return results

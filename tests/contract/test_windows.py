@@ -134,7 +134,7 @@ def test_suppress_until_the_window_closes_needs_a_window_and_a_strict_buffer():
 def suppressed_table(suppressed, rows):
     builder = StreamsBuilder()
     builder.table("in").suppress(suppressed).to_stream().to("out")
-    with TopologyTestDriver(builder) as driver:
+    with TopologyTestDriver(builder, shards=1) as driver:  # a buffer is that of a shard
         for k, v, t in rows:
             driver.input_topic("in").pipe(k, v, timestamp=t)
         return [(r.key, r.value, r.timestamp) for r in driver.output_topic("out").read_all()]

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from penstock import KStream, Processor, Record, Serdes, Stores, StreamsBuilder
 from penstock.log.kafka import KafkaLog
@@ -39,11 +40,18 @@ class Reminding(Processor[Any, Any]):
         context.forward(Record(key, context.store("waiting").delete(key), timestamp))
 
 
+def by_key(topic: str, key: str, value: Any, partitions: int) -> int:
+    """Return the partition of an order."""
+    return crc32(key.encode()) % partitions
+
+
 def add(builder: StreamsBuilder, orders: KStream[Any, Any], name: Any) -> None:
     """Add the branch; ``name(word)``: a topic of the run."""
     builder.add_state_store(Stores.timers("timers", key=Serdes.string))
     builder.add_state_store(Stores.key_value("waiting"))
-    orders.process(Reminding, stores=["timers", "waiting"], name="reminding").to(name("rung"))
+    # timers and rows have keys of their own: they belong to the partition that the partitioner chose
+    by_partition = orders.repartition(name="by-partition", partitioner=by_key)
+    by_partition.process(Reminding, stores=["timers", "waiting"], name="reminding").to(name("rung"))
     builder.scheduled(BEAT_MS, beat, name="beat").to(name("beats"))
 
 

@@ -245,9 +245,9 @@ def test_a_failing_punctuator_is_judged_too():
         pytest.raises(ProcessingError, match=r"(?s)bad tick.*stubborn.*none \(punctuation"),
     ):
         driver.advance_wall_clock(10)
-    with driver_with(stubborn(), on_processing_error="skip") as driver:
+    with driver_with(stubborn(), on_processing_error="skip", shards=3) as driver:
         driver.advance_wall_clock(10)
-        assert driver.metrics()["dropped_by_reason"] == {"processing_error": 1}
+        assert driver.metrics()["dropped_by_reason"] == {"processing_error": 3}  # that of each shard
 
 
 def test_what_the_driver_must_know_of_a_broker_that_is_away_travels_with_the_error():

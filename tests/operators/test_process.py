@@ -32,8 +32,12 @@ def fixed(supplier: Any) -> Topology:
     return topology.add(ProcessorNode("p", ProcessValues(supplier), ("in",))).add_sink("out", "out", "p")
 
 
+#: Kafka's driver: one task, whose processors live as long as it does
+KAFKA: dict[str, Any] = {"shards": 1, "keep_processors": True}
+
+
 def run(topology: Topology, *records: tuple[Any, ...], topic: str = "out") -> list[Record[Any, Any]]:
-    with TopologyTestDriver(topology) as driver:
+    with TopologyTestDriver(topology, **KAFKA) as driver:
         for record in records:
             driver.input_topic("in").pipe(*record)
         return driver.output_topic(topic).read_all()
@@ -151,7 +155,7 @@ class Metadata(Processor[Any, Any]):
 
 
 def test_record_metadata_is_that_of_the_source_record_and_none_in_punctuations() -> None:
-    with TopologyTestDriver(processing(Metadata)) as driver:
+    with TopologyTestDriver(processing(Metadata), shards=1) as driver:
         driver.input_topic("in").pipe_all([("a", 1), ("b", 2)], 0)
         driver.advance_wall_clock(10)
         rows = [(r.key, r.value) for r in driver.output_topic("out").read_all()]
@@ -239,7 +243,7 @@ def test_stream_time_punctuation_fires_after_the_record_that_makes_it_due() -> N
 
 
 def test_wall_clock_punctuation_fires_when_the_clock_moves() -> None:
-    with TopologyTestDriver(processing(lambda: Counting(WALL, 10)), start=100) as driver:
+    with TopologyTestDriver(processing(lambda: Counting(WALL, 10)), start=100, **KAFKA) as driver:
         driver.input_topic("in").pipe_all([("a", 1), ("a", 2)], 0)
         for ms in (9, 1, 25, 5):
             driver.advance_wall_clock(ms)
@@ -248,7 +252,7 @@ def test_wall_clock_punctuation_fires_when_the_clock_moves() -> None:
 
 
 def test_an_anchored_punctuation_keeps_to_its_grid() -> None:
-    with TopologyTestDriver(processing(lambda: Counting(WALL, 10, 3)), start=100) as driver:
+    with TopologyTestDriver(processing(lambda: Counting(WALL, 10, 3)), start=100, **KAFKA) as driver:
         for ms in (2, 1, 12):
             driver.advance_wall_clock(ms)
         rows = driver.output_topic("out").read_all()

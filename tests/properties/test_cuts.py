@@ -143,7 +143,8 @@ COLLAPSING = (foreign_key_join,)
 def run(topology, cached, script, *, lanes=1, partitions=1, barrier=None):
     builder = StreamsBuilder()
     topology(builder, cached)
-    with TopologyTestDriver(builder, lanes=lanes, partitions=partitions, auto_commit=barrier is None) as driver:
+    how = {"lanes": lanes, "shards": 1 if lanes == 1 else 16, "keep_processors": lanes == 1, "partitions": partitions}
+    with TopologyTestDriver(builder, **how, auto_commit=barrier is None) as driver:
         topics = {name: driver.input_topic(name, **TEXT) for name in {step[0] for step in script}}
         for number, (topic, key, value, timestamp) in enumerate(script, 1):
             topics[topic].pipe(key, value, timestamp, partition=crc32(key.encode()) % partitions)

@@ -68,7 +68,13 @@ def test_the_rows_of_a_part_are_looked_at_and_no_others():
 
 
 values = st.lists(
-    plain | st.integers() | st.text() | st.floats() | st.none() | st.just(msgspec.Raw(b"[1,\n2]")), max_size=8
+    plain
+    | st.integers()
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.none()
+    | st.just(msgspec.Raw(b"[1,\n2]")),
+    max_size=8,
 )
 
 
@@ -77,7 +83,7 @@ def test_what_is_written_at_a_time_is_what_each_value_gives(items):
     serde = Serdes.json_of(Node)
     wanted = [None if item is None else serde.serialize(item) for item in items]
     assert Column(items).arrow_of(serde).to_pylist() == wanted
-    found = JsonLines.encode(items)
+    found = JsonLines(Node).encode(items)
     if found is not None:
         assert found.to_pylist() == wanted
         found.validate(full=True)

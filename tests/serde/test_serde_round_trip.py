@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 import struct
 from datetime import timedelta
 from typing import Any
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from penstock.errors import DeserializationError, PenstockError, SerializationError
 from penstock.record import Change, Windowed
 from penstock.serde import ChangedSerde, Serde, Serdes
+from penstock.serde.columns import Column
 from penstock.serde.foreign_key import (
     CombinedKey,
     CombinedKeySerde,
@@ -162,3 +165,34 @@ def test_a_prefix_begins_the_keys_of_its_foreign_key_only(foreign: int, primary:
     serde = CombinedKeySerde(Serdes.int32, Serdes.string)
     key = serde.serialize(CombinedKey(foreign, primary))
     assert key.startswith(serde.prefix(other)) == (foreign == other)
+
+
+@dataclasses.dataclass
+class Price:
+    amount: float | None
+    parts: list[float] = dataclasses.field(default_factory=list)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_json_refuses_numbers_that_it_does_not_have(number):
+    """The encoders would write null, and a reader would find nothing where something was."""
+    for serde, value, place in [
+        (Serdes.json, number, "value"),
+        (Serdes.json, {"a": [1, {"b": number}]}, "value['a'][1]['b']"),
+        (Serdes.json, Price(number), "value.amount"),
+        (Serdes.json_of(Price), Price(None, [1.0, number]), "value.parts[1]"),
+        (Serdes.json_of(dict[str, float]), {"a": number}, "value['a']"),
+    ]:
+        with pytest.raises(SerializationError, match=rf"JSON has no {number}, which {re.escape(place)} is"):
+            serde.serialize(value)
+        with pytest.raises(SerializationError, match=f"JSON has no {number}"):
+            Column([value, value]).arrow_of(serde)
+
+
+def test_json_takes_nulls_where_they_are_meant():
+    for serde, value, data in [
+        (Serdes.json, {"a": None, "b": [1.5, None, "null"]}, b'{"a":null,"b":[1.5,null,"null"]}'),
+        (Serdes.json_of(Price), Price(None), b'{"amount":null,"parts":[]}'),
+    ]:
+        assert serde.serialize(value) == data
+        assert Column([value, value]).arrow_of(serde).to_pylist() == [data, data]

@@ -183,7 +183,7 @@ STEPS = st.lists(
 def driver_of(build, auto_commit):
     builder = StreamsBuilder()
     build(builder)
-    return TopologyTestDriver(builder, auto_commit=auto_commit)
+    return TopologyTestDriver(builder, auto_commit=auto_commit, shards=1, keep_processors=True)
 
 
 def feed(driver, records, topics, barrier):
@@ -230,6 +230,7 @@ def rebuilt(build, driver, auto_commit):
         config=driver._config,
         clock=again._clock,
         state=lambda shard: state,
+        keep_processors=True,
     )
     lanes.tasks[0].resume(json.loads(json.dumps(old.tasks[0].snapshot())))
     lanes._reached = dict(old._reached)

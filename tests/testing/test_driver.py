@@ -159,7 +159,7 @@ def test_punctuators_run_when_their_time_comes(kind, expected):
         .add_processor("tick", lambda: Tick(kind), "in")
         .add_sink("out", "o", "tick", **TEXT)
     )
-    with TopologyTestDriver(topology) as driver:
+    with TopologyTestDriver(topology, shards=1) as driver:  # each shard has punctuators of its own
         driver.advance_wall_clock(10)
         driver.input_topic("t", value=Serdes.string).pipe("a", "x", 4)
         driver.input_topic("t", value=Serdes.string).pipe("a", "x", 27)

@@ -19,6 +19,7 @@ from penstock.operators.base import Operator
 from penstock.operators.process import Process
 from penstock.operators.scheduled import Scheduled
 from penstock.operators.table import TableSource
+from penstock.operators.table_source import PunctualTableSource
 from penstock.processor.emitter import EmitterContext
 from penstock.schedule import as_schedule
 from penstock.serde import Serde, Serdes
@@ -93,14 +94,17 @@ class StreamsBuilder:
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
         watermark: WatermarkStrategy | None = None,
+        late: LatePolicy | None = None,
         store: StoreOption = None,
         name: str | None = None,
     ) -> KTable[SourceK, SourceV]:
         """Read a topic as a table: each record replaces the row of its key, None deletes it.
 
         ``watermark``: what its records say about event time, as for ``stream``.
+        ``late``: what becomes of records that event time had passed; without it they replace the row, too.
         """
         check_watermark(watermark)
+        check_late(late)
         kept = table_store(self._graph, store, f"{check_name(topic, 'topic')}-", (key, value))
         source_name = self._graph.name(name, STREAM_SOURCE, "-source")
         named = self._graph.name(name, TABLE_SOURCE)
@@ -112,15 +116,18 @@ class StreamsBuilder:
             timestamp=check_extractor(timestamp),
             offset_reset=reset_text(offset_reset),
             watermark=watermark,
+            late=late,
         )
         table = SourceTable(kept.spec, kept.named)
+        refuses = late not in (None, LatePolicy.accept)
+        operator = PunctualTableSource if refuses else TableSource
 
         def write(topology: Topology, node: GraphNode) -> None:
             topology.add(source)
-            # the topic is also the changelog, if that optimisation is on
-            reused = {"logged": False, "source_topic": topic} if node.reuses_topic else {}
+            # the topic is also the changelog, if that optimisation is on and every record of it is a row
+            reused = {"logged": False, "source_topic": topic} if node.reuses_topic and not refuses else {}
             processor(
-                lambda node: TableSource(store=table.store, send_old=table.send_old),
+                lambda node: operator(store=table.store, send_old=table.send_old),
                 stores=lambda: [spec.with_(**reused) for spec in table.specs()],
                 parents=(source_name,),
             )(topology, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,8 +24,9 @@ from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
+from penstock.lane.memory_stores import remove_memory
 from penstock.lane.orders import Stage, offsets
-from penstock.lane.shards import Ahead
+from penstock.lane.shards import Ahead, application_folder
 from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
@@ -36,9 +38,6 @@ from penstock.plan.plan import make_plan
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
-
-#: settings that a lane needs of the configuration
-LANE_SETTINGS = ("on_deserialization_error", "on_processing_error", "on_production_error", "dead_letter_topic")
 
 #: what the client sends at most in one batch, unless it is told otherwise
 CLIENT_BYTES = 1_000_000
@@ -170,22 +169,26 @@ class Engine:
         if self.lanes is not None:
             self.lanes.close()
             self.lanes = None
+        remove_memory(self.stage, application_folder(self.stage))
         self.log.close()
 
 
 def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> Stage:
     """Compile the application for the lanes."""
     lanes = config["lanes"] or max(1, session.sparkContext.defaultParallelism)
+    lanes = min(lanes, config["shards"])
     folder = config["state_dir"] or str(cache_root() / "state")
+    kafka = dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"])
     return Stage(
         plan=make_plan(topology),
         application_id=config["application_id"],
-        config={name: config[name] for name in LANE_SETTINGS},
+        config={**config, "lanes": lanes, "kafka": kafka},
         shards=config["shards"],
-        lanes=min(lanes, config["shards"]),
+        lanes=lanes,
         state_dir=os.path.abspath(folder),
         bootstrap_servers=config["bootstrap_servers"],
-        kafka=dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"]),
+        kafka=kafka,
+        run=uuid.uuid4().hex,
     )
 
 

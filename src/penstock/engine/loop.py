@@ -114,6 +114,8 @@ class Loop:
         self.observers: list[Observer] = []
         self.on_barrier: list[Callable[[Ledger], None]] = []
         self._first = True
+        #: user code of the last epoch has asked for a barrier: the next one does not wait for its time
+        self._hurried = False
         #: wall-clock time of the last barrier that input was part of
         self._read_at = 0
 
@@ -131,7 +133,7 @@ class Loop:
             began = self._clock.now_ms()
             worked = not self.paused and self.step()
             rest = self._config["commit_interval_ms"] - (self._clock.now_ms() - began)
-            if self.stopping or (worked and (rest <= 0 or self._input.behind())):
+            if self.stopping or (worked and (rest <= 0 or self._hurried or self._input.behind())):
                 continue
             self._pause((rest if worked else self._idle_ms()) / 1000)
 
@@ -331,6 +333,7 @@ class Loop:
         assert work.after is not None
         self._tell("publish", work.orders.epoch)
         self._first = False
+        self._hurried = any(report.commit_requested for report in work.reports)
         self._ends = {store: work.after.changelogs[store] for store in self._ends}
         self.ledger = work.after
         self.global_ends = offsets(work.orders.global_ends)

@@ -16,6 +16,7 @@ DataFrames: to analyse, plan and compile one takes longer than many an epoch (do
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import sys
@@ -146,6 +147,9 @@ def _quietly(launch: Callable[[], None], make: Callable[[], Any], master: str) -
     return session
 
 
+logger = logging.getLogger("penstock.engine")
+
+
 class SparkLanes:
     """Runs epochs as Spark jobs."""
 
@@ -171,6 +175,8 @@ class SparkLanes:
         self.spent: dict[str, int] = {}
         self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
         self._jobs = _Jobs(session.sparkContext, self._broadcast, stage.lanes)
+        #: whether user code keeps resources in workers
+        self._has_resources = False
         #: who brings letters to workers of this machine
         self._couriers: Couriers | None = None
         if self._staging is not None:
@@ -194,6 +200,7 @@ class SparkLanes:
             self.spent["collect"] = stopwatch_us() - since
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         self.letters.learn(reports)
+        self._has_resources = self._has_resources or any(report.resources for report in reports)
         return rows
 
     def follow(self, orders: Orders) -> None:
@@ -261,9 +268,20 @@ class SparkLanes:
         """Let go of the broadcast; the session stays."""
         if self._couriers is not None:
             self._couriers.close()
+        if self._has_resources:
+            self._release_resources()
         self._broadcast.destroy(blocking=False)
         if self._staging is not None:
             self._staging.close()
+
+    def _release_resources(self) -> None:
+        """Have the workers close what user code keeps in them. One that Spark has ended meanwhile is not reached: it was killed."""
+        meeting = None if self._staging is None else str(self._staging.folder)
+        try:
+            with _telling_why():
+                self._jobs.run(self._cores, [partial(entry.release, self._identity, meeting, self._cores)])
+        except EngineError as error:
+            logger.warning("resources of processors are not closed: %s", error)
 
     @contextmanager
     def _tidying(self) -> Iterator[None]:

@@ -9,9 +9,11 @@ from penstock.errors import StoreError, nearest
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
 from penstock.processor.punctuation import Cancellable
+from penstock.processor.scope import GlobalStoreView, KeyScope, ScopedStore
 from penstock.processor.timers import Stoppable
 from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
+from penstock.serde import Serdes
 from penstock.serde.columns import Columns
 from penstock.state.event_time import EventTime
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -33,6 +35,8 @@ class NodeContext:
         self.application_id = task.application_id
         self.shard = task.shard
         self.config = task.config
+        self.resources = task.resources
+        self._handles: dict[str, Any] = {}
         #: whether records come straight from topics of the user's, so that they have the time and headers of their origin
         self.is_first = task.topology.wrapper is None and _is_first(task.topology, node)
 
@@ -65,6 +69,26 @@ class NodeContext:
                 "Connect it with stores=[...] in process(), or with topology.connect(processor, store)"
             )
         return self._task.stores[name]
+
+    def user_store(self, name: str) -> Any:
+        """Return a store as user code is handed it: its own for the keys of its shard, a global one to be read."""
+        handle = self._handles.get(name)
+        if handle is None:
+            store, check = self.store(name), self.key_check(name)
+            if name in self._task.global_stores:
+                handle = GlobalStoreView(store, self.node)
+            else:
+                handle = store if check is None else ScopedStore(store, check)
+            self._handles[name] = handle
+        return handle
+
+    def key_check(self, name: str) -> Callable[[Any], None] | None:
+        """Return what refuses the keys of other shards; None where any key will do: one shard, a store of its own partition or lane."""
+        serdes = self._task.scopes.get(self.node)
+        if serdes is None or self._task.shards == 1:
+            return None
+        spec = self._task.topology.stores[name]
+        return KeyScope(self.node, self.shard, self._task.shards, serdes).checks(name, spec.key or Serdes.string)
 
     def view(self, name: str) -> Any:
         """Return a read-only view of any store, any key, at the last barrier."""

@@ -6,9 +6,12 @@ They travel to the workers by name. ``stage`` holds the bytes of the stage as it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from struct import Struct
+from threading import Event
 from typing import Any
 
+from penstock.clock import stopwatch_us
 from penstock.lane import exchange, post
 from penstock.lane.intake import Range, read_rows, taken_in
 from penstock.lane.letter import answer_letter
@@ -16,8 +19,10 @@ from penstock.lane.orders import decode_orders
 from penstock.lane.parcel import packed
 from penstock.lane.post import Part
 from penstock.lane.run import restore_lane, run_step
-from penstock.lane.worker import worker_for
+from penstock.lane.worker import release_resources, worker_for
 
+#: how long tasks that close resources wait for each other: some of them may have no place to run
+MEETING_US = 2_000_000
 #: the lane of a parcel, as Spark wants to be told it
 _address = Struct("!q").pack
 
@@ -87,6 +92,18 @@ def run(
         yield from _in_turn(exchange.addressed(leaving, lanes, final, wrap))
         if parts is not None or task == 0:  # every lane has heard of all moves, those that read each of its own
             yield from _in_turn(exchange.moves_to_all(moves, lanes, wrap))
+
+
+def release(identity: str, meeting: str | None, tasks: int, task: int, rows: Iterable[Any]) -> list[bytes]:
+    """Close the resources of this worker. ``meeting``: a folder where the tasks wait for each other, so that each has its own worker."""
+    _take_all(rows)
+    release_resources(identity)
+    if meeting is not None:
+        folder, until = Path(meeting), stopwatch_us() + MEETING_US
+        (folder / f"released.{task}").touch()
+        while sum(1 for _ in folder.glob("released.*")) < tasks and stopwatch_us() < until:
+            Event().wait(0.01)
+    return []
 
 
 def _in_turn(parcels: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:

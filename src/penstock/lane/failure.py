@@ -90,16 +90,16 @@ def error_headers(headers: Headers, origin: Origin, error: BaseException) -> Hea
 def late_headers(origin: Origin, node: str, start: int, end: int, now: int) -> Headers:
     """Return the headers of a late record's dead letter: its own, then which window it missed, and by how much.
 
-    ``late-by-ms`` is how far time was past the end of the window.
+    ``late-by-ms`` is how far time was past the end of the window; without a window (it ends where it starts) past the record itself.
     """
+    late_for = f"the window {start} to {end} of {node}" if start < end else f"{node}, which takes no late records"
     details = {
-        "message": f"late for the window {start} to {end} of {node}",
+        "message": f"late for {late_for}",
         "topic": origin.topic,
         "partition": str(origin.partition),
         "offset": str(origin.offset),
         "node": node,
-        "window-start": str(start),
-        "window-end": str(end),
+        **({"window-start": str(start), "window-end": str(end)} if start < end else {}),
         "watermark": str(now),
         "late-by-ms": str(now - end),
     }

@@ -18,8 +18,10 @@ from penstock.clock import Clock
 from penstock.lane.lanes import GlobalTables
 from penstock.lane.orders import Orders, Stage, offsets
 from penstock.lane.shards import STANDING, Shards
+from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.log.base import Offsets
+from penstock.record import NO_ORIGIN
 from penstock.state.lmdb_store import LmdbState
 
 #: records applied at a time
@@ -39,6 +41,10 @@ class GlobalEnvironment:
         self._folder = shards.folder / "global"
         self._tables: GlobalTables | None = None
         self._seen: tuple[str, Offsets] | None = None
+        self._letters: list[Row] = []
+        #: the run of an epoch that the letters were last given to: (epoch, token)
+        self._given: tuple[int, str] = (0, "")
+        self._told = 0
 
     def stores(self, orders: Orders) -> Mapping[str, Any]:
         """Return the stores, at the offsets of the epoch."""
@@ -68,6 +74,18 @@ class GlobalEnvironment:
             task.dropped.clear()
         return found
 
+    def take_letters(self, orders: Orders) -> list[Row]:
+        """Return the dead letters of records that this process could not read, once for a run of an epoch, until one is committed.
+
+        Every executor keeps a copy of its own, so a record may have a letter of each of them.
+        """
+        if self._given[1] == orders.token:
+            return []
+        if self._given[0] < orders.epoch:  # an epoch is run when the one before is committed
+            self._letters = self._letters[self._told :]
+        self._given, self._told = (orders.epoch, orders.token), len(self._letters)
+        return list(self._letters)
+
     def _state(self) -> LmdbState:
         state = LmdbState.at(self._folder)
         state.release()
@@ -86,6 +104,8 @@ class GlobalEnvironment:
             self._tables = GlobalTables(self._stage.plan.topology, state, shared, self._clock)
         for (topic, partition), end in sorted(wanted.items()):
             self._apply(state, stands, topic, partition, end)
+        # their source record is of no topic that epochs read
+        self._letters += [row._replace(origin=NO_ORIGIN) for row in self._tables.take_letters()]
         self._seen = stands
         return state
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NoReturn, Protocol
 
-from penstock.errors import StreamsError
+from penstock.errors import DeserializationError, StreamsError
 from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
 from penstock.lane.sink import Row, SinkColumns, refused
+from penstock.lane.source import Raw
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin, Record
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -69,6 +70,15 @@ class Judge:
         except _Decided as decided:
             self.fail(decided)
 
+    def refuse_input(self, source: str, raw: Raw, error: DeserializationError) -> None:
+        """Ask the deserialization policy about a record that cannot be read; raises if it says fail."""
+        answer = decide(self._task.config["on_deserialization_error"], error, raw)
+        if answer == "fail":
+            raise error
+        if answer == "dead_letter":
+            self._task.origin = raw.coordinates()
+        self._drop(source, "deserialization_error", answer, raw.timestamp, raw.headers, error.__cause__ or error)
+
     def refuse(self, sink: SinkNode, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the production policy about a record that a sink cannot write; raises if it says fail."""
         explained = refused(sink, self._task.origin, error)
@@ -78,7 +88,9 @@ class Judge:
             raise explained
         self._drop(sink.name, "serialization_error", answer, timestamp, headers, error)
 
-    def _drop(self, node: str, reason: str, answer: str, timestamp: int, headers: Headers, error: Exception) -> None:
+    def _drop(
+        self, node: str, reason: str, answer: str, timestamp: int, headers: Headers, error: BaseException
+    ) -> None:
         self._task.drop_at(node, reason)
         if answer == "dead_letter":
             self.dead_letter(timestamp, headers, error)

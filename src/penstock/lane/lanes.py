@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,16 +13,16 @@ import numpy as np
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError, TopologyError, nearest
 from penstock.lane.async_calls import CallPool
-from penstock.lane.failure import decide
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.lane.timeline import NO_MOVES, PARTITIONS, Timelines, find_moves
 from penstock.lane.timing import Heard, Place, Timing, Told, feeds_of, is_due
 from penstock.plan.plan import make_plan
+from penstock.processor.resources import Resources
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.serde import Serde, Serdes
-from penstock.state.base import ShardState
+from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
 from penstock.topology.functions import check_letters
@@ -69,6 +70,7 @@ class Lanes:
         lanes: int = 1,
         partitions: int = 1,
         state: Callable[[int | str], ShardState] = lambda shard: MemoryState(),
+        keep_processors: bool = False,
     ) -> None:
         self.topology = topology
         self.config = config
@@ -81,7 +83,10 @@ class Lanes:
         self.levels = plan.level_of
         self._one_shard = plan.one_shard
         self._staying = plan.staying
+        self._by_partition = plan.by_partition
+        self._scopes = plan.scopes
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
+        self._partitioned = {topic for name in plan.by_partition for topic in self.sources[name].topics}
         self._source_of_topic: dict[str, str] = {}
         self._readers = {name: SourceReader(node, clock) for name, node in self.sources.items()}
         self._reached: dict[tuple[str, int], int] = {}
@@ -90,44 +95,79 @@ class Lanes:
         self._steps = {step.level: step for step in plan.steps}
         self._told = Told()
         self._moves: list[tuple[Place, int, int, int]] = []
-        self._times: Timelines | None = None
+        self._made_times: Timelines | None = None
         self._met: set[tuple[int, int]] = set()
         self._marks: dict[Place, int] = {}
         self._new: set[Place] = set()
         self._heard = Heard()
         self._told_ahead: dict[tuple[str, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
-        shared: dict[str, Any] = {
+        self._keep_processors = keep_processors
+        #: what user code has made for as long as this process runs
+        self.resources = Resources()
+        self._shared: dict[str, Any] = {
             "application_id": application_id,
             "config": config,
             "clock": clock,
             "partitions": self.partitions_of,
             "feeds": feeds_of(topology),
+            "resources": self.resources,
         }
-        self.globals = GlobalTables(topology, state("global"), shared, clock)
+        self.globals = GlobalTables(topology, state("global"), self._shared, clock)
         self._calls = CallPool()
-        self.tasks = [
-            Task(
-                topology,
-                shard,
-                state(shard),
-                global_stores=self.globals.stores,
-                views=self.view,
-                calls=partial(self._calls.caller, lane_of(shard, lanes)),
-                **shared,
-            )
-            for shard in range(shards)
-        ]
+        #: shards whose task has done something since the last barrier
+        self._ran: set[int] = set()
+        #: shard → snapshot of its task, which was closed at a barrier: a new one takes its place when there is work for it
+        self._snapshots: dict[int, dict[str, Any]] = {}
+        self.tasks = [self._open(shard, state(shard)) for shard in range(shards)]
+        self._in_order = sorted(range(shards), key=lambda shard: (lane_of(shard, lanes), shard))
         self.view_of: Callable[[str], Any] = lambda name: self.tasks[0].stores[name]
+
+    # tasks
+
+    def _open(self, shard: int, state: ShardState) -> Task:
+        return Task(
+            self.topology,
+            shard,
+            state,
+            global_stores=self.globals.stores,
+            views=self.view,
+            calls=partial(self._calls.caller, lane_of(shard, self.lanes)),
+            for_one_epoch=not self._keep_processors,
+            shards=self.shards,
+            scopes=self._scopes,
+            **self._shared,
+        )
+
+    def touch(self, shard: int) -> Task:
+        """Return the task of a shard for work in this epoch: a new one, if it had worked in an epoch before.
+
+        As in production: a task, and with it the user's processors, lives for one epoch.
+        """
+        task = self.tasks[shard]
+        snapshot = self._snapshots.pop(shard, None)
+        if snapshot is not None:
+            old, task = task, self._open(shard, task.state)
+            self.tasks[shard] = task
+            task.resume(snapshot)
+            task.outputs += old.outputs
+            task.dropped = dict(Counter(old.dropped) + Counter(task.dropped))
+        self._ran.add(shard)
+        return task
 
     def view(self, name: str) -> Any:
         """Return a read-only view of a store over all shards."""
         return self.view_of(name)
 
     def partitions_of(self, topic: str) -> int:
-        """Return how many partitions a topic has; a repartition topic (by its plain name) may ask for its own number."""
+        """Return how many partitions a topic has; a repartition topic (by its plain name) may ask for its own number.
+
+        One with a partitioner has a partition for each shard otherwise, as in production.
+        """
         internal = self.topology.internal_topics.get(topic)
-        return self._partitions if internal is None or internal.partitions is None else internal.partitions
+        if internal is not None and internal.partitions is not None:
+            return internal.partitions
+        return self.shards if topic in self._partitioned else self._partitions
 
     def serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         """Return the serdes a topic is written with, if its sinks agree, else string and JSON.
@@ -181,14 +221,18 @@ class Lanes:
         try:
             key, value, timestamp = self._readers[source].read(raw, partition_time)
         except DeserializationError as error:
-            self._refuse(source, raw, error)
+            self.touch(0).judge.refuse_input(source, raw, error)
             return None
         if timestamp < 0:
             self.drop_at(source, "negative_timestamp")
             return None
         origin = raw.origin or self._origin(source, raw, key, value, timestamp)
-        if source in self._staying and source not in self._one_shard:
+        if source in self._one_shard:
+            shard = 0
+        elif source in self._staying:
             shard = raw.partition
+        elif source in self._by_partition:
+            shard = raw.partition % self.shards
         else:
             shard = self.route(source, raw.key, max(origin.partition_index, 0))
         return Decoded(source, shard, key, value, timestamp, raw.headers, origin)
@@ -205,20 +249,10 @@ class Lanes:
         elif strategy is not None:
             watermark = max(reached - strategy.lag, 0)
         self._moves.append((place, raw.offset, reached, watermark))
-        self._times = None
+        self._made_times = None
         return Origin(
             raw.topic, raw.partition, raw.offset, timestamp, raw.key, raw.value, raw.headers, raw.partition, reached
         )
-
-    def _refuse(self, source: str, raw: Raw, error: DeserializationError) -> None:
-        answer = decide(self.config["on_deserialization_error"], error, raw)
-        if answer == "fail":
-            raise error
-        self.drop_at(source, "deserialization_error")
-        if answer == "dead_letter":
-            task = self.tasks[0]
-            task.origin = raw.coordinates()
-            task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
@@ -228,15 +262,18 @@ class Lanes:
 
     def process(self, record: Decoded) -> None:
         """Run one record in its shard, then the punctuators that its time makes due."""
-        task = self.tasks[record.shard]
+        task = self.touch(record.shard)
         self._meet(task, self.levels[record.source])
         task.process(record.source, record.key, record.value, record.timestamp, record.headers, record.origin)
 
     def punctuate_wall_clock(self) -> None:
         """Run the wall-clock punctuators that are due, shard by shard."""
         for task in self.tasks:
-            task.time.start(self._timelines(), nodes=())
-            task.punctuate()
+            due = task.wall_clock_due
+            if due is not None and due <= self._clock.now_ms():
+                awake = self.touch(task.shard)
+                awake.time.start(self._timelines(), nodes=())
+                awake.punctuate()
 
     # time
 
@@ -253,19 +290,26 @@ class Lanes:
 
     def begin(self, told: Told) -> None:
         """Begin an epoch. Its records are to be read before the first one is run: they say how time goes on."""
-        self._told = told
+        self._told, self._made_times = told, None
         self._met.clear()
 
+    def catch_up(self) -> None:
+        """Let the stores of all shards come to the time of the last barrier: whoever looks from outside sees what has expired."""
+        self.begin(self.told())
+        for task in self.tasks:
+            task.time.start(self._timelines(), nodes=())
+            task.time.reach_stores()
+
     def _timelines(self) -> Timelines:
-        if self._times is None:
+        if self._made_times is None:
             topics = sorted({topic for topic, _ in self._reached})
             numbers = {topic: number for number, topic in enumerate(topics)}
             rows = sorted((numbers[t] * PARTITIONS + p, offset, *rest) for (t, p), offset, *rest in self._moves)
             columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
             source_of = {topic: source for topic in topics if (source := self.source_of(topic)) is not None}
             moves = find_moves(*columns) if rows else NO_MOVES
-            self._times = Timelines(moves, topics, source_of, self._told.feeds, self._reached)
-        return self._times
+            self._made_times = Timelines(moves, topics, source_of, self._told.feeds, self._reached)
+        return self._made_times
 
     def _meet(self, task: Task, level: int) -> None:
         if (level, task.shard) not in self._met:
@@ -276,18 +320,19 @@ class Lanes:
     def tell(self, level: int | None = None) -> None:
         """Bring the tasks to the time at the end of the epoch, and let them give out what is due: the nodes of a level, or of all."""
         for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
-            for task in self.tasks:
-                if (step.level, task.shard) in self._met:
-                    task.finish()
-                elif task.time.is_due(self._timelines(), step.nodes):
+            for shard in range(self.shards):
+                if (step.level, shard) in self._met:
+                    self.tasks[shard].finish()
+                elif self.tasks[shard].time.is_due(self._timelines(), step.nodes):
+                    task = self.touch(shard)
                     self._meet(task, step.level)
                     task.finish()
 
     def flush(self) -> None:
         """Let every cached store forward what changed, and all calls be answered."""
         try:
-            for task in self.tasks:
-                task.flush()
+            for shard in sorted(self._ran):
+                self.tasks[shard].flush()
         except BaseException:
             self._calls.give_up()
             raise
@@ -295,25 +340,38 @@ class Lanes:
     def take_rows(self) -> list[Row]:
         """Return the rows that left the tasks since the last call, lane by lane."""
         rows: list[Row] = []
-        for task in sorted(self.tasks, key=lambda task: (lane_of(task.shard, self.lanes), task.shard)):
-            rows += [row for row in task.outputs if isinstance(row, Row)]  # records go one by one here
-            task.outputs.clear()
-        return rows
+        for task in (self.tasks[shard] for shard in self._in_order):
+            rows += task.take_rows()  # records go one by one here
+        return rows + self.globals.take_letters()
 
     def commit(self) -> Iterator[ChangelogRow]:
         """Seal the epoch of every shard, write it to the state, and yield its changelog rows."""
-        self._moves, self._times = [], None
+        self._moves, self._made_times = [], None
         arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
         self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})
-        for task in self.tasks:
+        heard = {shard for _, shard in self._met}
+        for shard in sorted(self._ran | heard):
+            task = self.tasks[shard]
             sealed = task.seal()
             for name, writes in sealed.items():
                 spec = self.topology.stores[name]
                 if spec.logged and spec.source_topic is None:
                     for key, value, timestamp, headers in writes.changelog:
                         yield ChangelogRow(name, task.shard, key, value, timestamp, headers)
-            task.apply(sealed)
+            self._end_epoch(task, sealed)
+        self._ran.clear()
+
+    def _end_epoch(self, task: Task, sealed: Mapping[str, Sealed]) -> None:
+        """Write what a task has sealed; then it ends, and the user's processors with it, unless there are none or they are to be kept."""
+        snapshot = None
+        if task.init_calls and not self._keep_processors and (task.shard in self._ran or task.shard in self._snapshots):
+            snapshot = task.snapshot()
+        task.apply(sealed)
+        task.commit_requested = False
+        if snapshot is not None:
+            self._snapshots[task.shard] = snapshot
+            task.close()
 
     def all_dropped(self) -> dict[tuple[str, str], int]:
         """Return the dropped records by (node, reason)."""
@@ -326,8 +384,11 @@ class Lanes:
     def close(self) -> None:
         """Close the user's processors; end the calls."""
         self._calls.close()
-        for task in [*self.tasks, *self.globals.tasks]:
-            task.close()
+        try:
+            for task in [*self.tasks, *self.globals.tasks]:
+                task.close()
+        finally:
+            self.resources.close()
 
 
 class GlobalTables:
@@ -349,19 +410,26 @@ class GlobalTables:
         """The topics that feed global tables."""
         return tuple(self._readers)
 
+    def take_letters(self) -> list[Row]:
+        """Return the dead letters of records that could not be read, once."""
+        return [row for task in self.tasks for row in task.take_rows()]
+
     def apply(self, raw: Raw) -> None:
         """Update the table that a topic feeds, at once."""
         self.apply_all([raw])
 
     def apply_all(self, raws: Iterable[Raw]) -> None:
-        """Update the tables; a record that cannot be read is dropped and counted, as in Kafka's driver."""
+        """Update the tables. The policy is asked about a record that cannot be read; one without a time is dropped and counted."""
         touched: dict[int, Task] = {}
         for raw in raws:
             reader, task = self._readers[raw.topic]
             try:
                 key, value, timestamp = reader.read(raw, -1)
-            except (DeserializationError, TimestampError):
-                task.drop_at(reader.source.name, "deserialization_error")
+            except DeserializationError as error:
+                task.judge.refuse_input(reader.source.name, raw, error)
+                continue
+            except TimestampError:
+                task.drop_at(reader.source.name, "negative_timestamp")
                 continue
             origin = raw.coordinates()._replace(timestamp=timestamp)
             task.process(reader.source.name, key, value, timestamp, raw.headers, origin)

@@ -28,7 +28,7 @@ class Stage:
 
     plan: Plan
     application_id: str
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
     shards: int
     lanes: int
     state_dir: str
@@ -36,6 +36,8 @@ class Stage:
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     #: a folder that all tasks share, for parcels on their way; None: there is none
     staging: str | None = None
+    #: names this run of the application: what is kept in memory is gone with it
+    run: str = ""
 
     @cached_property
     def sources(self) -> dict[str, SourceNode]:
@@ -149,6 +151,8 @@ class Report(msgspec.Struct):
     marks: list[tuple[str, int, int]] = []
     dropped: list[tuple[str, str, int]] = []
     commit_requested: bool = False
+    #: user code keeps resources in the process of the task
+    resources: bool = False
     #: changelog offsets that a restore has still to read
     left: int = 0
     #: where the time went, in microseconds

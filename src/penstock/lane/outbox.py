@@ -26,6 +26,7 @@ from penstock.lane.envelope import (
 from penstock.lane.inbox import Batch, ShortRun
 from penstock.lane.orders import Orders, Report, Stage, encode_report
 from penstock.lane.sink import Row, SinkColumns
+from penstock.log.partitioner import partition_for
 from penstock.plan.plan import Step
 from penstock.record import Headers, Origin
 from penstock.serde.columns import Columns
@@ -87,6 +88,11 @@ class Outbox:
             0 if name in plan.one_shard else shard_of(row.key, shards, max(row.origin.partition_index, 0))
             for name, (_, row) in zip(names, records, strict=True)
         ]
+        if plan.by_partition:
+            goes = [
+                shard if name not in plan.by_partition or name in plan.one_shard else self._partition(row) % shards
+                for shard, name, (_, row) in zip(goes, names, records, strict=True)
+            ]
         if plan.staying:
             goes = [
                 shard if name not in plan.staying or name in plan.one_shard else self._home(row)
@@ -100,6 +106,15 @@ class Outbox:
         columns: list[Any] = [names, goes, [r.key for _, r in records], [r.value for _, r in records]]
         times, headers = [r.timestamp for _, r in records], [pack_headers(r.headers) for _, r in records]
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, times, headers, places])
+
+    def _partition(self, row: Row) -> int:
+        """Return the partition of a repartition topic that a row was sent to: that of its key, if its partitioner left it open."""
+        if row.partition is not None:
+            return row.partition
+        if row.key is None:
+            return max(row.origin.partition_index, 0)
+        internal = self._stage.plan.topology.internal_topics[row.topic]
+        return partition_for(row.key, internal.partitions or self._stage.shards)
 
     def _home(self, row: Row) -> int:
         """Return the shard that a row stays in: that of its task, or where all shards run in one, of its source record."""

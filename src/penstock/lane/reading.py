@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
-from penstock.lane.failure import decide
 from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
@@ -132,7 +131,7 @@ class Sources:
             try:
                 key, value, time = self.readers[source].read(raw, -1)
             except DeserializationError as error:
-                self.refuse(source, raw, error, task)
+                task.judge.refuse_input(source, raw, error)
             else:
                 if time >= 0 and source in self.asking:
                     self.readers[source].watermark(key, value, time, raw)  # raises what it raised before
@@ -158,18 +157,8 @@ class Sources:
                 reader.read(raw, -1)  # raises: the record has no time
             return reader.decode(raw)
         except DeserializationError as error:
-            self.refuse(source, raw, error, task)
+            task.judge.refuse_input(source, raw, error)
             return None
-
-    def refuse(self, source: str, raw: Raw, error: DeserializationError, task: Task) -> None:
-        """Ask the policy about a record that cannot be read; raises if it says fail."""
-        answer = decide(self._config["on_deserialization_error"], error, raw)
-        if answer == "fail":
-            raise error
-        task.drop_at(source, "deserialization_error")
-        if answer == "dead_letter":
-            task.origin = raw.coordinates()
-            task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
 
 #: what the nodes behind a topic of ours read by column themselves

@@ -159,6 +159,7 @@ class StepRun:
         self._outbox = Outbox(worker.stage, orders, self._step, task)
         self._globals = worker.global_stores(orders)
         self._report.dropped = worker.take_dropped()
+        self._letters = worker.take_letters(orders)
         self._since = stopwatch_us()
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -182,8 +183,10 @@ class StepRun:
                 task.finish()
             task.flush()
             yield from self._outgoing(shard, task)
+        yield from self._outbox.leaving(self._letters)
         yield from self._outbox.rest()
         self._spent("encode")
+        self._report.resources = bool(self._worker.resources)
         yield self._outbox.note(self._report)
 
     def _wake(self) -> None:
@@ -379,6 +382,9 @@ class StepRun:
             counted=stage.counted_topics,
             timelines=self._times() if self._step.exchange else None,
             feeds=stage.feeds,
+            resources=self._worker.resources,
+            shards=stage.shards,
+            scopes=stage.plan.scopes,
         )
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:

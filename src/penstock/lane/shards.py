@@ -29,6 +29,7 @@ from penstock.log.base import LogRecord, Reader
 from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name
 from penstock.state import pending
+from penstock.state.base import ShardState
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.restore import Incoming
 from penstock.state.shards import shard_of
@@ -68,7 +69,7 @@ class Shards:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.folder = Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
+        self.folder = application_folder(stage)
         topology = stage.plan.topology
         self._specs = {store: topology.stores[store] for step in stage.plan.steps for store in step.stores}
         self._log: KafkaLog | None = None
@@ -83,7 +84,11 @@ class Shards:
             found = self._paths[shard] = self.folder / f"shard-{shard}"
         return found
 
-    def open(self, shard: int, orders: Orders, *, back: bool = True) -> LmdbState:
+    def pending_folder(self, shard: int) -> Path:
+        """Return where the writes of an epoch that is not known to be committed are kept."""
+        return self.path(shard)
+
+    def open(self, shard: int, orders: Orders, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading.
 
         ``back``: make it anew if it is at a later barrier, which then was none; else raise ``Ahead``.
@@ -166,12 +171,12 @@ class Shards:
     ) -> bool:
         """Apply the files that lead to the version; False if one is not here, or not of this version of the program."""
         try:
-            files = [(self.path(shard) / name).read_bytes() for name in order.pending]
+            files = [(self.pending_folder(shard) / name).read_bytes() for name in order.pending]
             if not files:
                 return False
             with state.batch():
                 for data in files:
-                    pending.apply(state, data)
+                    pending.apply(state, data, self._specs)
                 self._stand(state, standing, order.version, self._ends(shard, orders))
         except (FileNotFoundError, pending.Unreadable):
             return False
@@ -333,6 +338,11 @@ def _is_beyond(standing: Standing, incarnation: str, version: str) -> bool:
 def _standing(state: LmdbState) -> Standing:
     raw = state.map(STANDING).get(b"standing")
     return Standing() if raw is None else _decode(raw)
+
+
+def application_folder(stage: Stage) -> Path:
+    """Return where this machine keeps the state of an application."""
+    return Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
 
 
 def remove_state(folder: Path) -> None:

@@ -25,9 +25,11 @@ from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
 from penstock.plan.feeds import Feed, forwarded_at_once
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
+from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
+from penstock.serde import Serde
 from penstock.serde.columns import Columns
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
@@ -65,12 +67,19 @@ class Task:
         counted: Container[str] = (),
         timelines: Timelines | None = None,
         feeds: Mapping[str, Feed] | None = None,
+        resources: Resources | None = None,
+        shards: int = 1,
+        scopes: Mapping[str, tuple[Serde[Any], ...]] | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
         self.state = state
         self.application_id = application_id
         self.config = config
+        self.resources = Resources() if resources is None else resources
+        #: how many shards there are, and by which serdes keys go to them, of nodes whose stores belong to keys (``Plan.scopes``)
+        self.shards = shards
+        self.scopes = scopes or {}
         self.clock = clock
         self.origin: Origin = NO_ORIGIN
         #: the place in the order of what time gives out at the moment; None while a record is at hand
@@ -162,6 +171,12 @@ class Task:
         if self.time.cursors:
             self.time.skip_to(self.origin)
 
+    def take_rows(self) -> list[Row]:
+        """Return the single rows that have left, once."""
+        rows = [row for row in self.outputs if isinstance(row, Row)]
+        self.outputs.clear()
+        return rows
+
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
         counter = (node, reason)
@@ -227,6 +242,11 @@ class Task:
     def finish(self) -> None:
         """Come to the time at the end of the epoch; what that makes due leaves."""
         self.time.finish()
+
+    @property
+    def wall_clock_due(self) -> int | None:
+        """When the next punctuation by the wall clock is due, or None."""
+        return self._wall_clock.due
 
     def punctuate(self) -> bool:
         """Run what is due by the wall clock; True if something ran."""

@@ -180,22 +180,23 @@ class TaskTime:
         for cursor in self._cursors.values():
             self._moved |= cursor.come_to(place, offset)
         if self._moved:
-            self._reach_stores()
+            self.reach_stores()
 
-    def _reach_stores(self) -> None:
+    def reach_stores(self) -> None:
+        """Let the stores come to the time of their clocks."""
         self._moved = False
         for store in self._stores:
             store.reach()
 
     def begin(self) -> None:
         """Do what the time at the beginning of the epoch makes due, which no record has brought."""
-        self._reach_stores()
+        self.reach_stores()
         self._run_due(NO_ORIGIN)
 
     def finish(self) -> None:
         """Come to the end of the epoch."""
         self._come_to(*_END)
-        self._reach_stores()
+        self.reach_stores()
 
     def skip_to(self, origin: Origin) -> None:
         """Come to just behind records that went by batch; nothing is due meanwhile."""
@@ -238,7 +239,7 @@ class TaskTime:
             for cursor in self._cursors.values():
                 cursor.come_to(*first)
                 cursor.include(*first)
-            self._reach_stores()
+            self.reach_stores()
             self._last = self._timelines.origin(*first)
             self._run_due(self._last)
 

@@ -19,11 +19,13 @@ from penstock.errors import StoreError, nearest
 from penstock.lane.async_calls import CallPool
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory import keep_freed_memory
+from penstock.lane.memory_stores import WorkerShards
 from penstock.lane.orders import Orders, Stage
 from penstock.lane.parcel import Wrap, parcel_of
 from penstock.lane.reading import Sources
-from penstock.lane.shards import Shards
 from penstock.lane.shelf import shelf_in
+from penstock.lane.sink import Row
+from penstock.processor.resources import Resources
 from penstock.state.merged import merged_view
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
@@ -39,11 +41,13 @@ class Worker:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.shards = Shards(stage)
+        self.shards = WorkerShards(stage)
         self.sources = Sources(stage.sources, SystemClock(), stage.config)
         self._globals = GlobalEnvironment(stage, self.shards, SystemClock())
         #: the calls of ``map_values_async`` that run in this process
         self.calls = CallPool()
+        #: what user code keeps in this process
+        self.resources = Resources()
         #: shards with pending writes of this process
         self.written: set[int] = set()
         self._numbers = count()
@@ -59,8 +63,9 @@ class Worker:
         return self._reader
 
     def close(self) -> None:
-        """Let go of connections and threads: another stage has come."""
+        """Let go of connections, threads and resources: another stage has come, or the application ends."""
         self.calls.close()
+        self.resources.close()
         self._reader = None
         self.shards.close()
 
@@ -78,6 +83,10 @@ class Worker:
     def global_stores(self, orders: Orders) -> Mapping[str, Any]:
         """Return the global tables, at the offsets of the epoch."""
         return self._globals.stores(orders)
+
+    def take_letters(self, orders: Orders) -> list[Row]:
+        """Return the dead letters of records that the global tables could not read."""
+        return self._globals.take_letters(orders)
 
     def take_dropped(self) -> list[tuple[str, str, int]]:
         """Return what the global tables have dropped since the last call: (node, reason, count)."""
@@ -128,6 +137,12 @@ class Worker:
             if told is not None:
                 store.resume(told)
         return store
+
+
+def release_resources(identity: str) -> None:
+    """Close what user code keeps in this process for a stage, if it is here: the application ends."""
+    if identity in _workers:
+        _workers[identity].resources.close()
 
 
 def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:

@@ -79,15 +79,13 @@ class ProcessValues(Operator):
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             origin = context.origin
             inner.key = key
-            if origin.timestamp == timestamp and origin.headers == headers:
-                process(record_of(key, value, timestamp, headers, FixedKeyRecord))
-            else:
+            if origin.timestamp != timestamp or origin.headers != headers:
                 context.origin = origin._replace(timestamp=timestamp, headers=headers)
-                try:
-                    process(record_of(key, value, timestamp, headers, FixedKeyRecord))
-                finally:
-                    context.origin = origin
-            inner.key = NO_KEY
+            try:
+                process(record_of(key, value, timestamp, headers, FixedKeyRecord))
+            finally:
+                context.origin = origin
+                inner.key = NO_KEY
 
         return on_record
 
@@ -103,9 +101,14 @@ def begin(instance: Any, inner: ProcessorContext | TransformerContext, context: 
     close = getattr(instance, "close", None)
 
     def fire(timestamp: int, key: Any) -> None:
-        if isinstance(inner, FixedKeyProcessorContext):
-            inner.key = key
-        instance.on_timer(timestamp, key, inner)
+        if not isinstance(inner, FixedKeyProcessorContext):
+            instance.on_timer(timestamp, key, inner)
+            return
+        inner.key = key
+        try:
+            instance.on_timer(timestamp, key, inner)
+        finally:
+            inner.key = NO_KEY
 
     def initialise() -> None:
         inner.timer_service = open_timers(instance, context, fire)

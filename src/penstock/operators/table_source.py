@@ -97,5 +97,32 @@ def _open_with_keys(on_columns: OnColumns, drop: Callable[[str], None]) -> OnCol
     return with_keys
 
 
+@dataclass(frozen=True, slots=True)
+class PunctualTableSource(TableSource):
+    """The source of a table that takes no late records: those that event time had passed, by the watermarks of its source, are dropped.
+
+    What else becomes of them, its source says: they are counted, or kept in the dead-letter topic.
+    """
+
+    timed: ClassVar[bool] = True
+
+    def open(self, context: OperatorContext, forward: Forward) -> Forward:
+        """Bind to one shard; return ``on_record``."""
+        take = TableSource.open(self, context, forward)
+        clock = context.event_time()
+
+        def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if context.is_late:
+                context.drop_late("late_record", timestamp, timestamp, clock.now)
+            else:
+                take(key, value, timestamp, headers)
+
+        return on_record
+
+    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+        """Return nothing: each record is asked for its time."""
+        return None
+
+
 #: ``KStream.to_table``: the same node under another name.
 StreamToTable = TableSource

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.operators.aggregate import StreamCount
 from penstock.plan.levels import find_levels
+from penstock.serde import Serde
 from penstock.state.spec import StoreKind
 from penstock.topology.functions import wants_partition_time
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
+from penstock.topology.partitioners import ByInnerKey
 from penstock.topology.topology import Topology
 
 #: stores whose rows expire by time
@@ -72,6 +74,11 @@ class Plan:
     one_shard: frozenset[str] = frozenset()
     #: internal sources whose records stay in the shard that they are in
     staying: frozenset[str] = frozenset()
+    #: internal sources whose records go to the shard of the partition that a partitioner of the user's chose
+    by_partition: frozenset[str] = frozenset()
+    #: node → key serdes of the sources that its records come from: they go to shards by these, and its stores belong to the keys of a
+    #: shard. A node that is not here may use any key: its stores belong to a partition, or to the one lane of a shared store
+    scopes: dict[str, tuple[Serde[Any], ...]] = field(default_factory=dict)
     #: internal sources whose records are only counted, by key: one row may stand for many of them on the way
     counting: frozenset[str] = frozenset()
 
@@ -213,6 +220,36 @@ def keep_shards(plan: Plan) -> Plan:
     return replace(plan, staying=staying)
 
 
+def follow_partitioners(plan: Plan) -> Plan:
+    """Note which records go to the shard of a partition, because a partitioner of the user's has chosen it."""
+    chosen = frozenset(
+        plan.source_of(str(node.topic))
+        for node in plan.topology.nodes.values()
+        if isinstance(node, SinkNode) and node.internal and not isinstance(node.partitioner, ByInnerKey | None)
+    )
+    return replace(plan, by_partition=chosen)
+
+
+def scope_stores(plan: Plan) -> Plan:
+    """Note which nodes have stores that belong to keys, and by which serdes these go to shards."""
+    nodes = plan.topology.nodes
+    free = _reachable(plan.topology, tuple(plan.one_shard | plan.by_partition))
+    while True:  # what stays in a shard is as free there as before
+        ends = [node for name in free if isinstance(node := nodes[name], SinkNode) and node.stays]
+        more = free | _reachable(
+            plan.topology, tuple({plan.source_of(str(node.topic)) for node in ends} & plan.staying)
+        )
+        if more == free:
+            break
+        free = more
+    scopes: dict[str, tuple[Serde[Any], ...]] = {}
+    for source in (node for node in nodes.values() if isinstance(node, SourceNode) and node.schedule is None):
+        for name in _reachable(plan.topology, (source.name,)) - free:
+            known = scopes.get(name, ())
+            scopes[name] = known if source.key in known else (*known, source.key)
+    return replace(plan, scopes={name: scopes[name] for name in nodes if name in scopes})
+
+
 def count_ahead(plan: Plan) -> Plan:
     """Note which records are only counted, so that those of a key can be counted before the exchange, exactly.
 
@@ -252,6 +289,8 @@ PASSES: tuple[Pass, ...] = (
     share_stores,
     gather_shared,
     keep_shards,
+    follow_partitioners,
+    scope_stores,
     count_ahead,
 )
 

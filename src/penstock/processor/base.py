@@ -1,8 +1,8 @@
 """Processor, FixedKeyProcessor, ValueTransformer: what a user implements.
 
-One instance is made per node and shard, by the supplier that was given to ``process()``: the class itself, or any
+One instance is made per node, shard and epoch, by the supplier that was given to ``process()``: the class itself, or any
 callable that makes a new instance each time. ``init`` is called once, when all nodes and stores are there; ``close``
-when the task ends.
+when the task ends, at the barrier. What is to outlive it goes into a store, or is a resource of the process.
 """
 
 from __future__ import annotations

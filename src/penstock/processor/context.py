@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from penstock.durations import millis
 from penstock.errors import StoreError, TopologyError, nearest
 from penstock.processor.fixed_key import KEY_IS_FIXED, FixedKeyRecord
 from penstock.processor.punctuation import PunctuationType, Punctuator
+from penstock.processor.resources import Resources
 from penstock.processor.timers import AlarmHost, Stoppable, TimerService
 from penstock.record import Headers, Origin, Record, RecordMetadata
+
+T = TypeVar("T")
 
 
 class NodeHost(AlarmHost, Protocol):
@@ -42,8 +45,17 @@ class NodeHost(AlarmHost, Protocol):
         """The next nodes by name, in order, for operators that choose."""
         ...
 
+    @property
+    def resources(self) -> Resources:
+        """What user code keeps in this process."""
+        ...
+
     def view(self, name: str) -> Any:
         """Return a read-only view of any store of the application at the last barrier."""
+        ...
+
+    def user_store(self, name: str) -> Any:
+        """Return a store as user code is handed it: its own for the keys of its shard, a global one to be read."""
         ...
 
     def request_commit(self) -> None:
@@ -83,8 +95,17 @@ class ProcessingContext:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The application's settings."""
+        """The application's settings, all of them; ``config["user_config"]`` is what was given as ``user_config={...}``."""
         return self._host.config
+
+    def resource(self, name: str, make: Callable[[], T], close: Callable[[T], object] | None = None) -> T:
+        """Return what ``make()`` makes, once for each process, for all processors that ask for this name.
+
+        A processor object lives for one epoch; what is expensive to make (a connection, a model) is a resource. ``close(resource)`` is
+        called when the application ends.
+        """
+        found: T = self._host.resources.get(name, make, close)
+        return found
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
@@ -111,8 +132,8 @@ class ProcessingContext:
         return self._host.is_late
 
     def store(self, name: str) -> Any:
-        """Return a store that is connected to this node, or a global one (read only)."""
-        return self._host.store(name)
+        """Return a store that is connected to this node, for the keys of its shard, or a global one (read only)."""
+        return self._host.user_store(name)
 
     def view(self, name: str) -> Any:
         """Return a read-only view of any store of the application, any key, as of the last barrier."""
@@ -146,7 +167,7 @@ class ProcessingContext:
         return self.timer_service
 
     def commit(self) -> None:
-        """Ask for a barrier soon."""
+        """Ask for a barrier as soon as the epoch at hand is done; the next epoch then begins without waiting for ``commit_interval_ms``."""
         self._host.request_commit()
 
 

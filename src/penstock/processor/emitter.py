@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.errors import TopologyError
 from penstock.processor.context import NodeHost
 from penstock.record import Headers, as_headers
+
+T = TypeVar("T")
 
 
 class EmitterContext:
@@ -39,6 +41,11 @@ class EmitterContext:
     def config(self) -> Mapping[str, Any]:
         """The application's settings."""
         return self._host.config
+
+    def resource(self, name: str, make: Callable[[], T], close: Callable[[T], object] | None = None) -> T:
+        """Return what ``make()`` makes, once for each process: see ``ProcessingContext.resource``."""
+        found: T = self._host.resources.get(name, make, close)
+        return found
 
     @property
     def system_time(self) -> int:

@@ -58,6 +58,10 @@ class AlarmHost(Protocol):
         """Return the typed store of this shard; only stores connected to the node."""
         ...
 
+    def key_check(self, name: str) -> Callable[[Any], None] | None:
+        """Return what raises for a key that a store of this name does not hold in this shard; None: any key will do."""
+        ...
+
     def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
         """Call ``f(timestamp)`` regularly; see ``processor.punctuation``."""
         ...
@@ -117,10 +121,11 @@ class Alarm:
 class TimerService:
     """What ``context.timers`` gives. A time (milliseconds) that has passed fires as soon as the record is done."""
 
-    __slots__ = ("_alarms", "_store")
+    __slots__ = ("_alarms", "_check", "_store")
 
     def __init__(self, host: AlarmHost, store: TimerStore, fire: Callable[[int, Any], None]) -> None:
         self._store = store
+        self._check = host.key_check(store.spec.name)
         self._alarms = {kind: Alarm(host, store, kind, fire) for kind in PunctuationType}
 
     def register_event_time(self, key: Any, timestamp: int) -> None:
@@ -142,6 +147,8 @@ class TimerService:
     def _register(self, kind: PunctuationType, key: Any, timestamp: int) -> None:
         if timestamp < 0:
             raise TopologyError(f"the time of a timer must not be negative, but is {timestamp}")
+        if self._check is not None:
+            self._check(key)
         self._store.register(DOMAINS[kind], key, timestamp)
         self._alarms[kind].ring_by(timestamp)
 

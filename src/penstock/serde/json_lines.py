@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.serde.base import Serde
+from penstock.serde.finite import check_finite, holds_floats
 from penstock.serde.typed_json import json_of
 
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -24,9 +25,10 @@ _OPENING, _CLOSING, _NEW_LINE = b"{}\n"
 class JsonLines:
     """Reads and writes columns of one type."""
 
-    __slots__ = ("_decode_lines",)
+    __slots__ = ("_checks", "_decode_lines")
 
     def __init__(self, type_: Any) -> None:
+        self._checks = holds_floats(type_)
         self._decode_lines = msgspec.json.Decoder(type_).decode_lines
 
     def decode(self, column: pa.Array) -> list[Any] | None:
@@ -46,11 +48,11 @@ class JsonLines:
         values: list[Any] = self._decode_lines(pc.binary_join(rows, b"\n")[0].as_buffer())
         return values if len(values) == len(column) else None
 
-    @staticmethod
-    def encode(items: list[Any]) -> pa.Array | None:
+    def encode(self, items: list[Any]) -> pa.Array | None:
         """Return the bytes of values, or None if they have to be written one by one: None is Kafka's null, not JSON's.
 
-        >>> JsonLines.encode([[1], "a\\n"]), JsonLines.encode([1, None])
+        >>> lines = JsonLines(int | str | list[int])
+        >>> lines.encode([[1], "a\\n"]), lines.encode([1, None])
         (<pyarrow.lib.BinaryArray object at ...>
         [
           5B315D,
@@ -60,6 +62,8 @@ class JsonLines:
         if not items:
             return None
         written = _encode_lines(items)
+        if self._checks and written.find(b"null") >= 0:
+            check_finite(items)
         breaks = np.flatnonzero(np.frombuffer(written, dtype=np.uint8) == _NEW_LINE)
         if len(breaks) != len(items):  # some value brought its own
             return None

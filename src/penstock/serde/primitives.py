@@ -6,7 +6,7 @@ int32     4 bytes, big endian, two's complement          int64     8 bytes, the 
 float32   4 bytes, big endian, IEEE 754                  float64   8 bytes, the same
 boolean   1 byte: 00 or 01
 uuid      the 36 characters of its text
-json      UTF-8 JSON without spaces (orjson)
+json      UTF-8 JSON without spaces (orjson); NaN and infinities are refused
 void      nothing: always Kafka's null
 
 Where C offers the function, the serde holds that very function. Measured on Python 3.11, per call: `Struct.pack` 63 ns;
@@ -27,6 +27,7 @@ import orjson
 
 from penstock.errors import DeserializationError, SerializationError
 from penstock.serde.base import Serde
+from penstock.serde.finite import finite
 
 T = TypeVar("T")
 
@@ -113,6 +114,6 @@ boolean: Serde[bool] = _define(
     _Choice({b"\x01": True, b"\x00": False}, DeserializationError, "a boolean is the byte 00 or 01").__getitem__,
 )
 uuid: Serde[UUID] = _define("uuid", _uuid_bytes, _uuid_from)
-json: Serde[Any] = _define("json", orjson.dumps, orjson.loads)
+json: Serde[Any] = _define("json", finite(orjson.dumps), orjson.loads)
 void: Serde[None] = _define("void", _void_bytes, _void_from)
 pickle: Serde[Any] = _define("pickle", functools.partial(_pickle.dumps, protocol=5), _pickle.loads)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from penstock.serde.base import Serde
+from penstock.serde.finite import finite, holds_floats
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ def json_of(type_: type[T]) -> Serde[T]:
     """
     decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(type_)
     name = f"json_of({getattr(type_, '__qualname__', type_)})"
-    return Serde(_encode, decoder.decode, name, _recipe=(json_of, (type_,)))
+    encode = finite(_encode) if holds_floats(type_) else _encode
+    return Serde(encode, decoder.decode, name, _recipe=(json_of, (type_,)))
 
 
 _encode: Any = msgspec.json.Encoder().encode

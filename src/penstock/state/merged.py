@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import StoreError
 from penstock.record import Windowed
-from penstock.state.spec import StoreSpec
+from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.view import read_only
 
 _BACKWARDS = ("reverse_", "backward_")
@@ -52,7 +52,7 @@ class MergedView:
 
         def place(row: tuple[Any, Any]) -> tuple[Any, ...]:
             key = row[0]
-            if isinstance(key, Windowed):
+            if isinstance(key, Windowed) and self._spec.kind in (StoreKind.WINDOW, StoreKind.SESSION):
                 return (serialize(key.key), key.start, key.end)
             return (key,) if isinstance(key, int) and self._spec.window_size is not None else (serialize(key),)
 

@@ -10,7 +10,7 @@ that was.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -97,9 +97,11 @@ def clear(folder: Path, keep: str = "") -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def apply(state: ShardState, data: bytes) -> None:
-    """Bring the writes of a committed epoch into a shard; the caller makes it atomic with ``state.batch()``."""
+def apply(state: ShardState, data: bytes, stores: Container[str] | None = None) -> None:
+    """Bring the writes of a committed epoch into a shard, of some stores or of all; the caller makes it atomic with ``state.batch()``."""
     for name, (keys, values, side, drops, run) in _decode(data).items():
+        if stores is not None and name not in stores:
+            continue
         for gone in drops:
             state.drop(gone)
         if run is not None:

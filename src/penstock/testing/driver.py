@@ -1,7 +1,9 @@
 """TopologyTestDriver: run a topology record by record, with the same operators, stores and barriers as in production.
 
-With one lane and one partition it equals Kafka's driver: each record is processed to its end, punctuators that its time makes due
-run, a barrier follows, and what went to internal topics is fed back, smallest timestamp first, each with a barrier of its own.
+What it does by default is what production does: sixteen shards, a task (and the user's processors in it) for each epoch of a shard,
+the same refusals, the same configuration. With one shard, one partition and ``keep_processors=True`` it equals Kafka's driver. Each record
+is processed to its end, punctuators that its time makes due run, a barrier follows, and what went to internal topics is fed back,
+smallest timestamp first, each with a barrier of its own.
 ``auto_commit=False`` holds the epoch open: records wait, and ``commit()`` runs them as one epoch, level by level, as the engine does.
 """
 
@@ -48,7 +50,8 @@ class TopologyTestDriver:
     ...     driver.output_topic("loud", value=Serdes.string).read()
     Record(key='k', value='HELLO', timestamp=5, headers=())
 
-    ``lanes`` and ``partitions`` shard the records as in production. ``start`` is the wall-clock time at first, in milliseconds.
+    ``shards``, ``lanes`` and ``partitions`` spread the records as in production. ``start`` is the wall-clock time at first, in
+    milliseconds. ``keep_processors``: processors live as long as the driver does, not for one epoch, and may ``schedule`` at any time.
     State is in memory; with ``config={"state_dir": folder}`` it is on disk, as in production, until the driver is closed.
     """
 
@@ -58,35 +61,31 @@ class TopologyTestDriver:
         *,
         config: Mapping[str, Any] | None = None,
         lanes: int = 1,
+        shards: int = 16,
         partitions: int = 1,
         start: int = 0,
+        keep_processors: bool = False,
         auto_commit: bool = True,
     ) -> None:
         topology = built(topology_or_builder, "the driver")
-        self._config = settings.load(config, environ={})
-        if lanes == 1 and config and config.get("lanes") is not None:
-            lanes = self._config["lanes"]
+        given = {"lanes": _at_least_one(lanes, "lanes"), "shards": _at_least_one(shards, "shards")}
+        self._config = settings.load({"application_id": "test-app", **given, **(config or {})}, environ={})
+        self._config["lanes"] = min(self._config["lanes"] or lanes, self._config["shards"])
         self._states: list[ShardState] = []
         self._closed = False
         self._clock = MockClock(start)
         self._partitions = _at_least_one(partitions, "partitions")
         self.auto_commit = auto_commit
-        shards = (
-            self._config["shards"]
-            if (config and "shards" in config)
-            else 1
-            if _at_least_one(lanes, "lanes") == 1
-            else max(16, lanes)
-        )
         self._lanes = Lanes(
             topology,
-            application_id=self._config["application_id"] or "test-app",
+            application_id=self._config["application_id"],
             config=self._config,
             clock=self._clock,
-            shards=shards,
-            lanes=lanes,
+            shards=self._config["shards"],
+            lanes=self._config["lanes"],
             partitions=partitions,
             state=self._open_state,
+            keep_processors=keep_processors,
         )
         self._lanes.view_of = self._view
         self._views: dict[str, Any] = {}
@@ -171,7 +170,14 @@ class TopologyTestDriver:
 
     def store(self, name: str) -> Any:
         """Return a store over all shards, with plain values; a test may also write to it, before or between records."""
-        return TestView(*self._found(name))
+        spec, _ = self._found(name)
+        return TestView(spec, lambda: self._found(name)[1], lambda shard: self._store_of(name, shard))
+
+    def _store_of(self, name: str, shard: int) -> Any:
+        """Return the store of a shard, to be written to: that is work of the epoch."""
+        if name in self._lanes.globals.stores:
+            return self._lanes.globals.stores[name]
+        return self._lanes.touch(shard).stores[name]
 
     def _found(self, name: str) -> tuple[StoreSpec, list[Any]]:
         if name in self._lanes.globals.stores:
@@ -181,6 +187,8 @@ class TopologyTestDriver:
             raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
         if name not in self._lanes.tasks[0].stores:
             raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
+        if not self._waiting:  # between two epochs: what has expired in a quiet shard is not seen
+            self._lanes.catch_up()
         return self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks]
 
     def _view(self, name: str) -> Any:
@@ -213,6 +221,7 @@ class TopologyTestDriver:
     def store_contents(self, name: str) -> list[Any] | None:
         """Return the rows of a store as plain tuples, in any order."""
         changelog = self._output.get(f"{self._lanes.application_id}-{name}-changelog", [])
+        self._lanes.catch_up()
         return store_contents(self._lanes, name, [(record.key, record.timestamp) for record in changelog])
 
     def close(self) -> None:
@@ -340,10 +349,16 @@ class TopologyTestDriver:
         if not row.internal and self._config["epoch_header"] is not None:
             headers = (*headers, (self._config["epoch_header"], str(self._barriers + 1).encode()))
         if partition is None:
-            partition = 0 if row.key is None else partition_for(row.key, self._lanes.partitions_of(row.topic))
+            count = self._lanes.partitions_of(row.topic)
+            partition = partition_for(row.key, count) if row.key is not None else self._without_key(row) % count
         self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, headers, partition))
         raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, headers)
         return raw._replace(origin=row.origin) if row.internal else raw
+
+    @staticmethod
+    def _without_key(row: Row) -> int:
+        """Return where a row without a key goes: between steps it stays with its source partition."""
+        return max(row.origin.partition_index, 0) if row.internal else 0
 
     def _write_changelogs(self) -> None:
         self._views = {}

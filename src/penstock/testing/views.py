@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.record import ValueAndTimestamp, Windowed
+from penstock.serde import Serdes
 from penstock.state.merged import merged_view
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreKind, StoreSpec
@@ -15,17 +16,19 @@ class TestView:
     """A store as a test sees it: plain values over all shards, and the verbs that write, as in Kafka's driver.
 
     So a test may fill a store before the first record. What is put into a table's store has no timestamp (−1).
+    ``store_of(shard)`` gives the store of a shard to write to, ``stores()`` those of all shards as they are now: stores live as long as
+    tasks do, a view for as long as the driver.
     """
 
     __test__ = False  # pytest would take it for a class of tests
 
-    def __init__(self, spec: StoreSpec, stores: list[Any]) -> None:
+    def __init__(self, spec: StoreSpec, stores: Callable[[], list[Any]], store_of: Callable[[int], Any]) -> None:
         self._spec = spec
         self._stores = stores
-        self._view = merged_view(spec, stores)
+        self._of_shard = store_of
 
     def __getattr__(self, verb: str) -> Any:
-        return getattr(self._view, verb)
+        return getattr(merged_view(self._spec, self._stores()), verb)
 
     def put(self, key: Any, value: Any, *at: int) -> None:
         """Store a value (``at``: the start of its window, the timestamp of its version); None deletes."""
@@ -71,7 +74,8 @@ class TestView:
         return new
 
     def _store_of(self, key: Any) -> Any:
-        if len(self._stores) == 1 or self._spec.kind is StoreKind.SHARED or self._spec.key is None:
-            return self._stores[0]
+        shards = len(self._stores())
+        if shards == 1 or self._spec.kind is StoreKind.SHARED:
+            return self._of_shard(0)
         inner = key.key if self._spec.kind is StoreKind.SESSION else key
-        return self._stores[shard_of(self._spec.key.serialize(inner), len(self._stores))]
+        return self._of_shard(shard_of((self._spec.key or Serdes.string).serialize(inner), shards))
