@@ -52,8 +52,8 @@ def test_an_event_time_timer_fires_after_the_record_that_reaches_its_time() -> N
         assert out.read() == Record("a", [10, 12, None], 10)
 
 
-def test_timers_fire_once_by_time_then_key() -> None:
-    with TopologyTestDriver(topology()) as driver:
+def test_timers_of_a_shard_fire_once_by_time_then_key() -> None:
+    with TopologyTestDriver(topology(), shards=1) as driver:
         out = driver.output_topic("out")
         pipe = driver.input_topic("in").pipe
         for key, at in ("b", 20), ("a", 20), ("c", 10), ("a", 20):

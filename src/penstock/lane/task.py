@@ -18,7 +18,7 @@ from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
 from penstock.lane.sink import Row, SinkColumns, open_sink
-from penstock.lane.task_time import PUNCTUATED, TaskTime, released_at
+from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
 from penstock.lane.timing import feeds_of
 from penstock.operators.async_map import Calls, CallSpec
@@ -256,7 +256,7 @@ class Task:
 
     def run_punctuator(self, node: str, f: Callable[[int], None], timestamp: int, origin: Origin) -> None:
         """Call a punctuator or timer. Its rows come behind those of the record that moved time, of several shards in their order."""
-        sub = (self.shard,) if origin.topic is None else (PUNCTUATED, self._numbers[node], self.shard)
+        sub = (WOKEN, self.shard) if origin.topic is None else (PUNCTUATED, self._numbers[node], self.shard)
         self.placed = origin._replace(key=None, value=None, headers=(), sub=sub)
         self.origin = NO_ORIGIN._replace(timestamp=timestamp)
         try:
@@ -282,10 +282,13 @@ class Task:
         Invariant: whoever calls this calls ``released`` when the row has gone.
         """
         self._at_hand = self.origin
-        self.placed = self.origin = released_at(self.origin, self._numbers[node], time, key)
+        due = time + self.time.clock(node).hold
+        self.time.cap(due)
+        self.placed = self.origin = released_at(self.origin, self._numbers[node], due, key)
 
     def released(self) -> None:
         """The row has gone: the record at hand is that of before."""
+        self.time.uncap()
         self.origin, self.placed = self._at_hand, None
 
     @cached_property

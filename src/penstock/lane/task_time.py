@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 #: a place and an offset that come after all records
 _END = (1 << 63) - 1, (1 << 63) - 1
 #: first number of the position of rows that time gives out, and of those of a punctuator: before and behind the rows of the record itself
-RELEASED, PUNCTUATED = 0, (1 << 32) - 1
+RELEASED, WOKEN, PUNCTUATED = 0, 1, (1 << 32) - 1
 _HALF = (1 << 32) - 1
+_NEVER = 1 << 62
 
 
 class TimeCall(NamedTuple):
@@ -62,6 +63,9 @@ class TaskTime:
         self._clocks: dict[str, EventTime] = {}
         self._calls: list[TimeCall] = []
         self._stores: list[Any] = []
+        self._at = (-1, -1)
+        #: whether clocks show an earlier time than it is
+        self._capped = False
         #: whether time has moved since the stores were told
         self._moved = False
         #: where the task is: the last record, or the last move at which something was due
@@ -115,7 +119,7 @@ class TaskTime:
 
     def start(self, timelines: Timelines, nodes: Container[str] | None = None) -> None:
         """Begin anew with the times of another epoch, or for other nodes of the same one."""
-        self._timelines, self._nodes, self._last = timelines, nodes, NO_ORIGIN
+        self._timelines, self._nodes, self._last, self._at = timelines, nodes, NO_ORIGIN, (-1, -1)
         for group, cursor in self._cursors.items():
             cursor.start(timelines.timeline(group))
 
@@ -142,7 +146,12 @@ class TaskTime:
             origins = [columns.spots.origin(at) for at in range(columns.spots.count)]
             places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
             offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
-        times = (timeline.before(places, offsets), timeline.including(places, offsets))
+        times = [timeline.before(places, offsets), timeline.including(places, offsets)]
+        if arrays is None or "sub" in arrays:
+            subs = arrays["sub"] if arrays is not None else None
+            due = _dues(subs) if subs is not None else np.array([_due_or_never(origin.sub) for origin in origins])
+            before = np.minimum(times[0], due)
+            times = [before, np.where(due < _NEVER, before, times[1])]
         before, after = (columns.of_source(held(time, feed.hold)) for time in times)
         return before, after
 
@@ -169,13 +178,35 @@ class TaskTime:
     def come_to(self, origin: Origin) -> None:
         """Come to a record: first what is due before it, then the stores, then the record's own time."""
         place, offset = self._timelines.place(origin), origin.offset
+        self.uncap()
         self._come_to(place, offset)
-        self._last = origin
+        self._last, self._at = origin, (place, offset)
+        if origin.sub and origin.sub[0] == RELEASED:  # it comes before the record that moved time
+            self.cap(due_of(origin.sub))
+            return
         for cursor in self._cursors.values():
             self._moved |= cursor.include(place, offset)
 
+    def cap(self, due: int) -> None:
+        """Let clocks show no more than this time of the sources: a row that time gives out meets the time at which it was due.
+
+        However late the record came that moved time, so it is not late for the windows behind.
+        """
+        self._capped = True
+        for cursor in self._cursors.values():
+            for clock in cursor.clocks:
+                clock.reach(min(cursor.now, due))
+
+    def uncap(self) -> None:
+        """Let clocks show the time that it is."""
+        if self._capped:
+            self._capped = False
+            for cursor in self._cursors.values():
+                for clock in cursor.clocks:
+                    clock.reach(cursor.now)
+
     def _come_to(self, place: int, offset: int) -> None:
-        if self.waits:
+        if self.waits and (place, offset) != self._at:  # all that has come of a record runs before what is due by it
             self._release(place, offset)
         for cursor in self._cursors.values():
             self._moved |= cursor.come_to(place, offset)
@@ -282,6 +313,26 @@ class TaskTime:
 def held(times: Any, hold: int) -> Any:
     """Return the times of sources as a clock has them that stays behind."""
     return np.where(times < 0, times, np.maximum(times - hold, 0)) if hold else times
+
+
+def due_of(sub: tuple[int, ...]) -> int:
+    """Return when a row was due, by its position.
+
+    >>> due_of(released_at(NO_ORIGIN, 3, 1 << 33, b"k").sub) == 1 << 33
+    True
+    """
+    return sub[2] << 32 | sub[3]
+
+
+def _due_or_never(sub: tuple[int, ...]) -> int:
+    return due_of(sub) if sub and sub[0] == RELEASED else _NEVER
+
+
+def _dues(subs: Any) -> Any:
+    """Return when rows were due, by their positions; never, for those that no time has given out."""
+    if subs.shape[1] < 4:
+        return _NEVER
+    return np.where(subs[:, 0] == RELEASED, subs[:, 2] << 32 | subs[:, 3], _NEVER)
 
 
 def released_at(origin: Origin, number: int, time: int, key: bytes) -> Origin:

@@ -71,6 +71,7 @@ class Timing:
     def __init__(self, topology: Topology, *, idle_ms: int) -> None:
         self._sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._feeds = sorted(set(feeds_of(topology).values()), key=lambda feed: feed.group)
+        self._schedules = any(node.schedule is not None for node in self._sources.values())
         self._idle_ms = idle_ms
 
     def told(self, heard: Heard, source_of: Mapping[str, str], waiting: Container[Place], now: int) -> Told:
@@ -87,6 +88,8 @@ class Timing:
             times = self._counting(feed.sources, indexes, now)
             found[feed.group] = sorted(times.items())
             ahead += [(feed.group, index, time) for index, time in times.items() if time > indexes[index].time]
+        if self._schedules:  # what no topic feeds goes with the wall clock, as the records of a schedule do
+            found[""] = [(0, now)]
         return Told({feed: times for feed, times in found.items() if times}, ahead)
 
     def _indexes(

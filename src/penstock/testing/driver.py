@@ -171,6 +171,7 @@ class TopologyTestDriver:
     def store(self, name: str) -> Any:
         """Return a store over all shards, with plain values; a test may also write to it, before or between records."""
         spec, _ = self._found(name)
+        self._lanes.catch_up()
         return TestView(spec, lambda: self._found(name)[1], lambda shard: self._store_of(name, shard))
 
     def _store_of(self, name: str, shard: int) -> Any:
@@ -187,8 +188,6 @@ class TopologyTestDriver:
             raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
         if name not in self._lanes.tasks[0].stores:
             raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
-        if not self._waiting:  # between two epochs: what has expired in a quiet shard is not seen
-            self._lanes.catch_up()
         return self._lanes.topology.stores[name], [task.stores[name] for task in self._lanes.tasks]
 
     def _view(self, name: str) -> Any:
