@@ -193,7 +193,7 @@ SHAPES: list[Callable[[StreamsBuilder], None]] = [
 @trying(15)
 @given(epochs=st.lists(usual, min_size=1, max_size=2))
 def test_usual_records(shape, folders, epochs):
-    both_ways(shape, folders, epochs, "fail")
+    both_ways(shape, folders, epochs, "fail", by_key=shape is deleting)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
@@ -201,7 +201,7 @@ def test_usual_records(shape, folders, epochs):
 @trying(8)
 @given(epochs=st.lists(records, min_size=1, max_size=2))
 def test_records_of_which_some_cannot_be_read_or_fail(shape, policy, folders, epochs):
-    both_ways(shape, folders, epochs, policy)
+    both_ways(shape, folders, epochs, policy, by_key=True)
 
 
 @pytest.mark.parametrize("many", [255, 256, 70_000])

@@ -12,6 +12,7 @@ from penstock.processor.punctuation import Cancellable
 from penstock.processor.timers import Stoppable
 from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
+from penstock.serde.columns import Columns
 from penstock.topology.node import ProcessorNode, SourceNode
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
@@ -87,6 +88,15 @@ class NodeContext:
     def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the processing policy about a record that this node failed at after its turn."""
         self._task.judge.judge(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
+
+    @property
+    def forgives(self) -> bool:
+        """Whether the processing policy may let the application go on after a failure."""
+        return bool(self._task.config["on_processing_error"] != "fail")
+
+    def one_by_one(self, columns: Columns) -> None:
+        """Run records by column through this node one by one."""
+        self._task.process_at(self.node, columns)
 
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls."""

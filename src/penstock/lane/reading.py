@@ -110,6 +110,29 @@ class Sources:
             return None
         return Columns(keys, values, batch.times, batch.some_headers, batch.spots)
 
+    def readable(self, batch: Batch) -> tuple[Columns, list[int]]:
+        """Return those records of a batch by column that can be read, and the places of the others."""
+        node = self.readers[batch.source].source
+        keys, bad_keys = read_rows(batch.key, node.key)
+        values, bad_values = read_rows(batch.value, node.value)
+        bad = {*bad_keys, *bad_values}
+        if not node.internal:
+            bad.update(np.flatnonzero(batch.times < 0).tolist())
+        columns = Columns(
+            Column(keys, data=batch.key, serde=node.key, made=node.internal),
+            Column(values, data=batch.value, serde=node.value),
+            batch.times,
+            batch.some_headers,
+            batch.spots,
+        )
+        return columns.pick([at for at in range(len(batch)) if at not in bad]), sorted(bad)
+
+    def refuse_at(self, batch: Batch, places: Iterable[int], task: Task) -> None:
+        """Ask the policy about records of a batch that cannot be read."""
+        for at in places:
+            one = batch.part(slice(at, at + 1), batch.shard, batch.source)
+            task.process_all(batch.source, self._one_by_one(one, task))
+
     def counted(self, batch: Batch) -> Columns:
         """Return rows that each stand for several records."""
         node = self.readers[batch.source].source
@@ -143,13 +166,11 @@ class Sources:
                 task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
 
     def _one_by_one(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
-        node = self.readers[batch.source].source
         for key, value, timestamp, headers, origin in zip(
             batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins, strict=True
         ):
             raw = Raw(
-                origin.topic or "", origin.partition, origin.offset, key, value, timestamp, headers,
-                origin if node.internal or origin.sub else None,
+                origin.topic or "", origin.partition, origin.offset, key, value, timestamp, headers, origin
             )  # fmt: skip
             read = self._decoded(batch.source, raw, task)
             if read is not None:
@@ -176,6 +197,8 @@ class Sources:
             task.judge.dead_letter(raw.timestamp, raw.headers, error.__cause__ or error)
 
 
+#: rows that are read at a time where one of them cannot be
+SOME = 512
 #: what the nodes behind a topic of ours read by column themselves
 _READ_BY_NODES = (SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde)
 
@@ -194,6 +217,33 @@ def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list
         return Column(data=column, serde=serde).items
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
+
+
+def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
+    """Return a decoded column, None where a row cannot be read, and the places of these rows.
+
+    Some rows at a time, then halves of those that hold one: most are read by column.
+
+    >>> read_rows(pa.array([b"1", b"{", None, b"2"]), Serdes.json)
+    ([1, None, None, 2], [1])
+    """
+    if isinstance(serde, _READ_BY_NODES):
+        return data.to_pylist(), []
+    items: list[Any] = []
+    bad: list[int] = []
+    waiting = [(begin, min(begin + SOME, len(data))) for begin in range(0, len(data), SOME)][::-1]
+    while waiting:
+        begin, end = waiting.pop()
+        found = decode_all(serde, data[begin:end])
+        if found is not None:
+            items += found
+        elif end - begin == 1:
+            items.append(None)
+            bad.append(begin)
+        else:
+            middle = (begin + end) // 2
+            waiting += [(middle, end), (begin, middle)]
+    return items, bad
 
 
 def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None], *, made: bool = False) -> Column:

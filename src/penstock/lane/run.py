@@ -12,7 +12,8 @@ An exception does not leave the task as one: it goes to the driver as a FAILURE 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -43,7 +44,7 @@ from penstock.lane.timing import is_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.punctuation import PunctuationType
-from penstock.serde.columns import Columns
+from penstock.serde.columns import Columns, Unreadable
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -53,6 +54,8 @@ from penstock.state.shards import lane_of
 Batches = Iterable[pa.RecordBatch]
 #: fewer records than these go one by one: a column is not worth its making
 FEW = 4
+#: rows of a batch that was given up which are tried by column again, and else go one by one
+PART = 1024
 
 
 def run_step(worker: Worker, orders: Orders, level: int, task: int, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -131,6 +134,8 @@ class StepRun:
         self._outbox = Outbox(worker.stage, orders, self._step, task)
         self._globals = worker.global_stores(orders)
         self._report.dropped = worker.take_dropped()
+        #: sources of which records have come that cannot be read
+        self._unreadable: set[str] = set()
         self._since = stopwatch_us()
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -256,8 +261,13 @@ class StepRun:
             return
         for part in batch.windows() if self._in_windows else (batch,):
             if not self._process_columns(part, task):
-                for window in part.windows():
-                    self._process_records(window, task)
+                self._process_parts(part, task)
+
+    def _process_parts(self, batch: Batch, task: Task) -> None:
+        """Run the records of a batch that was given up: few at a time by column, and one by one where that is given up, too."""
+        for part in batch.windows(PART):
+            if len(part) == len(batch) or not self._process_columns(part, task):
+                self._process_records(part, task)
 
     def _process_records(self, batch: Batch | ShortRun, task: Task) -> None:
         self._spent("operators")
@@ -269,25 +279,58 @@ class StepRun:
         if len(batch) < FEW or not task.takes_columns(batch.source):
             return False
         self._spent("operators")
-        columns = self._sources.columns(batch, self._spent)
+        if batch.source not in self._unreadable:
+            columns = self._sources.columns(batch, self._spent)
+            self._spent("decode")
+            with suppress(Unreadable):
+                if columns is not None:
+                    return task.process_columns(batch.source, columns)
+            self._unreadable.add(batch.source)
+        columns, others = self._sources.readable(batch)
         self._spent("decode")
-        return columns is not None and task.process_columns(batch.source, columns)
+        leaving = len(task.outputs)
+        if len(columns) and not task.process_columns(batch.source, columns):
+            return False
+        self._sources.refuse_at(batch, others, task)
+        task.order_dead_letters(leaving)
+        return True
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
         """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""
         if not task.takes_columns(*(batch.source for batch in mixed.batches)):
             return False
+        with suppress(Unreadable):
+            parts = self._read_together(mixed, lambda batch: self._sources.columns(batch, self._spent))
+            if len(parts) == len(mixed.batches):
+                return task.process_together(parts)
+        others: list[tuple[Batch, list[int]]] = []
+
+        def readable(batch: Batch) -> Columns | None:
+            columns, bad = self._sources.readable(batch)
+            others.append((batch, bad))
+            return columns if len(columns) else None
+
+        parts = self._read_together(mixed, readable)
+        leaving = len(task.outputs)
+        if parts and not (task.takes_columns(*parts) and task.process_together(parts)):
+            return False
+        for batch, bad in others:
+            self._sources.refuse_at(batch, bad, task)
+        task.order_dead_letters(leaving)
+        return True
+
+    def _read_together(self, mixed: Mixed, read: Callable[[Batch], Columns | None]) -> dict[str, Columns]:
+        """Return records of several sources by column, with their places; without those of which there are none."""
         told: dict[str, Any] = {}
         parts: dict[str, Columns] = {}
         self._spent("operators")
         for batch, places in zip(mixed.batches, mixed.places, strict=True):
-            columns = self._sources.columns(batch, self._spent)
-            if columns is None:
-                return False
-            columns.spots.places, columns.spots.told = places, told
-            parts[batch.source] = columns
+            columns = read(batch)
+            if columns is not None:
+                columns.spots.places, columns.spots.told = places, told
+                parts[batch.source] = columns
         self._spent("decode")
-        return task.process_together(parts)
+        return parts
 
     def _own_shards(self) -> list[int]:
         return [s for s in range(self._stage.shards) if lane_of(s, self._stage.lanes) == self._number]

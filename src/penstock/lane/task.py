@@ -7,12 +7,14 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.by_column import ByColumn
 from penstock.lane.closures import fan_out, guard, wrap
+from penstock.lane.contain import records
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
@@ -24,7 +26,7 @@ from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, 
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
-from penstock.serde.columns import Columns
+from penstock.serde.columns import Columns, Unreadable
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -101,6 +103,7 @@ class Task:
         self._columns = ByColumn(self, plain=not self._has_marks and topology.wrapper is None)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
+        self._opened: dict[str, Forward] = {}
         self._open_nodes()
         for name in self._order:
             for initialise in self.init_calls.get(name, ()):
@@ -155,22 +158,53 @@ class Task:
 
     def process_columns(self, source: str, columns: Columns) -> bool:
         """Run many records by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._columns.run(source, columns):
+        leaving = len(self.outputs)
+        if not self._run_columns(partial(self._columns.run, source, columns)):
             return False
         self._has_run(columns)
+        self.order_dead_letters(leaving)
         return True
 
     def process_together(self, parts: Mapping[str, Columns]) -> bool:
         """Run records of several sources, which have places, by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._columns.run_together(parts):
+        leaving = len(self.outputs)
+        if not self._run_columns(partial(self._columns.run_together, parts)):
             return False
-        for columns in sorted(parts.values(), key=lambda columns: columns.spots.places[-1]):
+        for columns in sorted(parts.values(), key=lambda columns: int(columns.places[-1])):
             self._has_run(columns)
+        self.order_dead_letters(leaving)
         return True
+
+    def process_at(self, node: str, columns: Columns) -> None:
+        """Run records by column, which have come to a node, one by one through it and all below."""
+        on_record = self._opened[node]
+        for key, value, timestamp, headers, origin in records(columns):
+            self.origin = origin
+            on_record(key, value, timestamp, headers)
+
+    def _run_columns(self, run: Callable[[], bool]) -> bool:
+        try:
+            return run()
+        except Unreadable:
+            raise
+        except Exception as error:
+            self.judge.fail(error)
 
     def _has_run(self, columns: Columns) -> None:
         self.stream_time = max(self.stream_time, int(columns.timestamps.max()))
         self.origin = columns.origin(len(columns) - 1)
+
+    def order_dead_letters(self, begin: int) -> None:
+        """Bring the dead letters since a place in the outputs into the order of their records: by column, node comes after node."""
+        topic = self.config["dead_letter_topic"]
+        at = [
+            place
+            for place, row in enumerate(self.outputs[begin:], begin)
+            if isinstance(row, Row) and row.topic == topic
+        ]
+        letters = sorted((self.outputs[place] for place in at), key=_order_of_row)
+        for place, row in zip(at, letters, strict=True):
+            self.outputs[place] = row
 
     def _process_marked(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         for record in records:
@@ -429,7 +463,7 @@ class Task:
 
     def _open_nodes(self) -> None:
         """Open children before parents, so that a parent's forward is its child itself."""
-        opened: dict[str, Forward] = {}
+        opened = self._opened
         for name in reversed(self._order):
             node = self.topology.node(name)
             children = {child: opened[child] for child in self.topology.children(name)}
@@ -456,6 +490,11 @@ class Task:
 
     def _no_calls(self, node: str, spec: CallSpec) -> Calls:
         raise TopologyError(f"node {node} makes asynchronous calls, but runs where there is nobody to make them")
+
+
+def _order_of_row(row: Any) -> tuple[Any, ...]:
+    origin = row.origin
+    return (origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub)
 
 
 def _is_marked(source: SourceNode) -> bool:

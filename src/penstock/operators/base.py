@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from penstock.processor.context import NodeHost
@@ -133,6 +134,15 @@ class OperatorContext(NodeHost, Protocol):
         """Ask the processing policy about a record that this node failed at after its turn; raises if it says fail."""
         ...
 
+    @property
+    def forgives(self) -> bool:
+        """Whether the processing policy may let the application go on after a failure."""
+        ...
+
+    def one_by_one(self, columns: Columns) -> None:
+        """Run records by column through this node one by one."""
+        ...
+
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls; all shards of a lane share it, and with it the bound."""
         ...
@@ -189,6 +199,19 @@ class Side(Protocol):
         ...
 
 
+class Contains(Enum):
+    """What a node does by column with records that are not for columns; where it cannot, its source's go again, one by one."""
+
+    #: all records of its source go again: it tells of records by place, or is told
+    nothing = auto()
+    #: what is irregular before a function was called; what a function raises, it judges or sorts out itself
+    irregular = auto()
+    #: everything, as it calls no function of the user's
+    everything = auto()
+    #: everything, as it takes few records at a time
+    in_pieces = auto()
+
+
 class Operator(ABC):
     """A node's behaviour as frozen data. Subclasses are ``@dataclass(frozen=True, slots=True)``."""
 
@@ -204,6 +227,11 @@ class Operator(ABC):
     meets: ClassVar[bool] = False
     #: True where records wait for calls, so many of them at a time in a lane: not more tasks than lanes may run
     waits: ClassVar[bool] = False
+
+    @property
+    def contains(self) -> Contains:
+        """Which records that are not for columns go one by one through this node, and all before it stays done."""
+        return Contains.nothing
 
     @property
     def shared_clock(self) -> str | None:

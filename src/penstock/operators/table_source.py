@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
-from penstock.operators.join_columns import present
 from penstock.operators.materialized import open_rows
 from penstock.record import Change, Headers
-from penstock.serde.columns import Columns, Commits, OnColumns
+from penstock.serde.columns import Columns, Commits, OnColumns, present
 from penstock.state.rows import RowStore
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.operators.base import Emit, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.base import Contains, Emit, Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Closing, EmitStrategy
 from penstock.operators.folds import count_one, fold_values, open_column_fold, zero
 from penstock.operators.session import SessionWindowAggregate
@@ -39,6 +39,15 @@ class WindowAggregate(Operator):
     aggregator: Callable[[Any, Any, Any], Any]
     emit: EmitStrategy = EmitStrategy.on_window_update
     send_old: bool = False
+
+    @property
+    def contains(self) -> Contains:
+        """Everything: a count calls no function of the user's, and others take few records at a time."""
+        return Contains.everything if self._counts else Contains.in_pieces
+
+    @property
+    def _counts(self) -> bool:
+        return self.initializer is zero and self.aggregator is count_one
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
