@@ -33,8 +33,8 @@ class ByColumn:
         self._chains: dict[str, Chain | None] = {}
         self._orders: dict[frozenset[str], tuple[str, ...] | None] = {}
         self._meetings: Meetings = {}
-        #: how often a chain may still fail
-        self._trust: dict[str, int] = {}
+        #: how often records of some sources may still be given up
+        self._trust: dict[frozenset[str], int] = {}
 
     def takes(self, source: str) -> bool:
         """Whether records of a source may go by column."""
@@ -49,15 +49,11 @@ class ByColumn:
 
         ``Unreadable`` is raised before any function has been called: without the records that cannot be read others may go by column.
         """
-        trust = self._trust.get(source, TRUST)
-        if _run([partial(self._taken(source), columns)], [columns]):
-            self._trust[source] = min(trust + 1, TRUST)
-            return True
-        self._trust[source] = trust - 1
-        if trust == 1:
+        done = _run([partial(self._taken(source), columns)], [columns])
+        if not self._trusted(frozenset({source}), done):
             self._chains[source] = None
             self._orders.clear()
-        return False
+        return done
 
     def run_together(self, parts: Mapping[str, Columns]) -> bool:
         """Run records of several sources, which have places; False, and nothing has happened, if they have to go one by one."""
@@ -75,9 +71,14 @@ class ByColumn:
             if not done:
                 for meeting in meetings:
                     meeting.give_up()
-        if not done:
+        if not self._trusted(sources, done):
             self._orders[sources] = None
         return done
+
+    def _trusted(self, sources: frozenset[str], done: bool) -> bool:
+        """Whether records of some sources are to be tried again, now that some were run or given up."""
+        self._trust[sources] = min(self._trust.get(sources, TRUST) + (1 if done else -1), TRUST)
+        return self._trust[sources] > 0
 
     def _step(self, name: str, parts: Mapping[str, Columns]) -> Step:
         """Return what runs the records of a source, or what was brought to a node in which chains meet."""

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
 from penstock.lane.batches import envelope_batches, raw_batches
+from penstock.lane.dead_letters import order_dead_letters
 from penstock.lane.envelope import (
     COUNTED,
     FAILURE,
@@ -250,8 +251,7 @@ class StepRun:
         task = self._task(batch.shard)
         if isinstance(batch, Mixed):
             if not self._process_together(batch, task):
-                for part in batch.apart():
-                    self._process(part)
+                self._process_mixed_parts(batch, task)
             return
         if isinstance(batch, ShortRun):
             self._process_records(batch, task)
@@ -269,6 +269,13 @@ class StepRun:
             if len(part) == len(batch) or not self._process_columns(part, task):
                 self._process_records(part, task)
 
+    def _process_mixed_parts(self, mixed: Mixed, task: Task) -> None:
+        """Do so with rows of several sources."""
+        for part in mixed.parts(PART):
+            if len(part) == len(mixed) or not self._process_together(part, task):
+                for batch in part.apart():
+                    self._process(batch)
+
     def _process_records(self, batch: Batch | ShortRun, task: Task) -> None:
         self._spent("operators")
         records = self._sources.records(batch, task)
@@ -278,6 +285,14 @@ class StepRun:
     def _process_columns(self, batch: Batch, task: Task) -> bool:
         if len(batch) < FEW or not task.takes_columns(batch.source):
             return False
+        leaving = len(task.outputs)
+        if not self._process_readable(batch, task):
+            return False
+        order_dead_letters(task.outputs, leaving, self._stage.config["dead_letter_topic"], batch.spots)
+        return True
+
+    def _process_readable(self, batch: Batch, task: Task) -> bool:
+        """Run the records of a batch by column that can be read, and judge the others."""
         self._spent("operators")
         if batch.source not in self._unreadable:
             columns = self._sources.columns(batch, self._spent)
@@ -288,17 +303,22 @@ class StepRun:
             self._unreadable.add(batch.source)
         columns, others = self._sources.readable(batch)
         self._spent("decode")
-        leaving = len(task.outputs)
         if len(columns) and not task.process_columns(batch.source, columns):
             return False
         self._sources.refuse_at(batch, others, task)
-        task.order_dead_letters(leaving)
         return True
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
         """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""
         if not task.takes_columns(*(batch.source for batch in mixed.batches)):
             return False
+        leaving = len(task.outputs)
+        if not self._process_readable_together(mixed, task):
+            return False
+        order_dead_letters(task.outputs, leaving, self._stage.config["dead_letter_topic"], None)
+        return True
+
+    def _process_readable_together(self, mixed: Mixed, task: Task) -> bool:
         with suppress(Unreadable):
             parts = self._read_together(mixed, lambda batch: self._sources.columns(batch, self._spent))
             if len(parts) == len(mixed.batches):
@@ -311,12 +331,10 @@ class StepRun:
             return columns if len(columns) else None
 
         parts = self._read_together(mixed, readable)
-        leaving = len(task.outputs)
         if parts and not (task.takes_columns(*parts) and task.process_together(parts)):
             return False
         for batch, bad in others:
             self._sources.refuse_at(batch, bad, task)
-        task.order_dead_letters(leaving)
         return True
 
     def _read_together(self, mixed: Mixed, read: Callable[[Batch], Columns | None]) -> dict[str, Columns]:

@@ -158,21 +158,17 @@ class Task:
 
     def process_columns(self, source: str, columns: Columns) -> bool:
         """Run many records by column; False, and nothing has happened, if they have to go one by one."""
-        leaving = len(self.outputs)
         if not self._run_columns(partial(self._columns.run, source, columns)):
             return False
         self._has_run(columns)
-        self.order_dead_letters(leaving)
         return True
 
     def process_together(self, parts: Mapping[str, Columns]) -> bool:
         """Run records of several sources, which have places, by column; False, and nothing has happened, if they have to go one by one."""
-        leaving = len(self.outputs)
         if not self._run_columns(partial(self._columns.run_together, parts)):
             return False
         for columns in sorted(parts.values(), key=lambda columns: int(columns.places[-1])):
             self._has_run(columns)
-        self.order_dead_letters(leaving)
         return True
 
     def process_at(self, node: str, columns: Columns) -> None:
@@ -193,18 +189,6 @@ class Task:
     def _has_run(self, columns: Columns) -> None:
         self.stream_time = max(self.stream_time, int(columns.timestamps.max()))
         self.origin = columns.origin(len(columns) - 1)
-
-    def order_dead_letters(self, begin: int) -> None:
-        """Bring the dead letters since a place in the outputs into the order of their records: by column, node comes after node."""
-        topic = self.config["dead_letter_topic"]
-        at = [
-            place
-            for place, row in enumerate(self.outputs[begin:], begin)
-            if isinstance(row, Row) and row.topic == topic
-        ]
-        letters = sorted((self.outputs[place] for place in at), key=_order_of_row)
-        for place, row in zip(at, letters, strict=True):
-            self.outputs[place] = row
 
     def _process_marked(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> None:
         for record in records:
@@ -490,11 +474,6 @@ class Task:
 
     def _no_calls(self, node: str, spec: CallSpec) -> Calls:
         raise TopologyError(f"node {node} makes asynchronous calls, but runs where there is nobody to make them")
-
-
-def _order_of_row(row: Any) -> tuple[Any, ...]:
-    origin = row.origin
-    return (origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub)
 
 
 def _is_marked(source: SourceNode) -> bool:
