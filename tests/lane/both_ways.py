@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import mixed, run
+from penstock.lane import contain, mixed, reading, run
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of, unpack_headers
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
@@ -23,7 +23,7 @@ from penstock.lane.task import Task
 from penstock.lane.timing import Heard, Timing
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
-from penstock.state import as_of, lmdb_write
+from penstock.state import as_of, fold, lmdb_write
 
 SHARDS = 2
 
@@ -83,7 +83,7 @@ class Runs:
         self._between = between
         builder = StreamsBuilder()
         shape(builder)
-        policies = {f"on_{name}_error": policy for name in ("processing", "deserialization")}
+        policies = {f"on_{name}_error": policy for name in ("processing", "deserialization", "production")}
         config = configuration.load({"application_id": "app", "dead_letter_topic": "dead", **policies}, environ={})
         plan = make_plan(builder.build(optimize=optimize))
         self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
@@ -197,6 +197,12 @@ def both_ways(
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
+            for room, name, size in (
+                (run, "PART", 9), (contain, "PIECE", 5), (contain, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 4)
+            ):  # fmt: skip
+                patch.setattr(
+                    room, name, size
+                )  # what is around a record that cannot go by column is a part of so few records
             runs = Runs(shape, folders(), policy, **how)
             seen.append([_comparable(runs.epoch(epoch), by_key) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen

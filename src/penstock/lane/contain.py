@@ -43,36 +43,33 @@ def contained(task: Task, node: str, on_columns: OnColumns, contains: Contains) 
     """Return what takes records by column, and where they are not for columns, one by one."""
     if contains is Contains.nothing:
         return on_columns
-    if contains is Contains.in_pieces:
-        return partial(_defer, partial(_run_pieces, task, node, on_columns))
-    caught = Exception if contains is Contains.everything else Irregular
-    apart = partial(_run_apart, task, node, on_columns)
 
     def take(columns: Columns, commits: Commits) -> None:
+        if contains is Contains.in_pieces and (not columns.shared or columns.values.is_fixed):
+            commits.append(partial(_run_pieces, task, node, on_columns, columns))
+            return
         before = len(commits)
         try:
             on_columns(columns, commits)
         except (Unreadable, Changed):
             raise
-        except Called:
-            unchanged = columns.unchanged()
-            if unchanged is None:
-                raise Changed from None
-            del commits[before:]
-            commits.append(partial(task.process_at, node, unchanged))
-        except caught as error:
+        except Exception as error:
             if columns.counts is not None:  # there is no other way for what stands for many records
                 raise
-            if not isinstance(error, Irregular):
-                logger.debug("records of %s go one by one", node, exc_info=True)
+            unchanged = columns.unchanged()
+            if unchanged is None:
+                raise Changed from error
+            if contains is Contains.in_pieces or isinstance(error, Called):
+                rest = partial(task.process_at, node, unchanged)
+            elif contains is Contains.everything or isinstance(error, Irregular):
+                rest = partial(_run_apart, task, node, on_columns, unchanged)
+            else:
+                raise
+            logger.debug("records of %s go one by one", node, exc_info=True)
             del commits[before:]
-            commits.append(partial(apart, columns))
+            commits.append(rest)
 
     return take
-
-
-def _defer(run: Callable[[Columns], None], columns: Columns, commits: Commits) -> None:
-    commits.append(partial(run, columns))
 
 
 def _run_apart(task: Task, node: str, on_columns: OnColumns, columns: Columns) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from penstock.operators.base import Contains, Emit, Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Closing, EmitStrategy
-from penstock.operators.folds import count_one, fold_values, open_column_fold, zero
+from penstock.operators.folds import count_one, fold_values, open_column_fold, with_keys, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
@@ -112,17 +112,13 @@ class WindowAggregate(Operator):
             for _ in range(count):
                 drop("late_window")
 
-        return open_column_fold(
-            store.make_column_fold(
-                Hopping(windows.size, windows.advance, windows.grace),
-                self.initializer,
-                None if counting else fold_values(self.aggregator),
-                None if LatePolicy.dead_letter in context.late_policies else drop_late,
-            ),
-            store,
-            forward,
-            self.send_old,
+        on_columns = store.make_column_fold(
+            Hopping(windows.size, windows.advance, windows.grace),
+            self.initializer,
+            None if counting else fold_values(self.aggregator),
+            None if LatePolicy.dead_letter in context.late_policies else drop_late,
         )
+        return open_column_fold(on_columns and with_keys(on_columns, drop), store, forward, self.send_old)
 
     def touches(self) -> tuple[str, ...]:
         """The store."""

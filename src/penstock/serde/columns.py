@@ -203,6 +203,11 @@ class Column:
             column._at = at if self._at is None else [self._at[i] for i in at]
         return column
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether nobody can change the items."""
+        return all(item.__class__ in FIXED for item in self.items)
+
     def unchanged(self) -> Column | None:
         """Return the items as they were, whatever functions have done to them; None if nothing says what they were.
 
@@ -212,7 +217,7 @@ class Column:
         """
         if self._data is not None:
             return Column(data=self._bytes(), serde=self._serde, made=self._made)
-        return self if all(item.__class__ in FIXED for item in self.items) else None
+        return self if self.is_fixed else None
 
     def _bytes(self) -> pa.Array | list[bytes | None]:
         assert self._data is not None
@@ -371,7 +376,12 @@ class Columns:
         return self.spread(at, self.keys.pick(at), self.values.pick(at))
 
     def unchanged(self) -> Columns | None:
-        """Return the records as they were, whatever functions have done to them; None if nothing says what they were."""
+        """Return the records as they were, whatever functions have done to them; None if nothing says what they were.
+
+        Nor does anything say how they would be if other nodes have them, too: which functions have had their turn, and which have not.
+        """
+        if self.shared and not self.values.is_fixed:
+            return None
         keys, values = self.keys.unchanged(), self.values.unchanged()
         return None if keys is None or values is None else self.having(keys, values)
 
@@ -420,6 +430,30 @@ def present(commits: Commits, drop: Callable[[str], None], **needed: Column) -> 
 
     commits.append(commit)
     return at
+
+
+def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[pa.Array, dict[int, Exception]]:
+    """Return items as bytes, null where the serde raises, and what it raises there, by place.
+
+    >>> from penstock.serde import Serdes
+    >>> rows, refused = rows_of(Column([1, {2}, None]), Serdes.json)
+    >>> rows.to_pylist(), list(refused)
+    ([b'1', None, None], [1])
+    """
+    try:
+        return column.arrow_of(serde, read=read), {}
+    except Unreadable:
+        raise
+    except Exception:  # whatever it raises: each item is asked for by itself
+        refused: dict[int, Exception] = {}
+    rows: list[bytes | None] = []
+    for place, item in enumerate(column.items):
+        try:
+            rows.append(None if item is None else serde.serialize(item))
+        except Exception as error:
+            refused[place] = error
+            rows.append(None)
+    return pa.array(rows, pa.binary()), refused
 
 
 def all_or_nothing(steps: Iterable[Callable[[Commits], None]], *, must: bool = False) -> bool:
