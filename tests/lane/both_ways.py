@@ -198,7 +198,7 @@ def both_ways(
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
             for room, name, size in (
-                (run, "PART", 9), (contain, "PIECE", 5), (contain, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 4)
+                (run, "PART", 9), (contain, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 4)
             ):  # fmt: skip
                 patch.setattr(
                     room, name, size

@@ -3,15 +3,14 @@
 Whatever the node would write is written when all chains of the batch have run, so nothing that comes to it there is called again. It must
 not tell others of its records by place, or be told, as then it has its turn after all of them.
 
-A node that folds by functions of the user's, and cannot say at which record one of them has failed, takes few records at a time: a function
-then sees few of them again.
+Functions may have changed the values of records that they were called for: such go on as they were, read again from their bytes. Where
+there are none, and where other nodes have the same values, all records of the batch go again from their source.
 """
 
 from __future__ import annotations
 
 import logging
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from penstock.operators.base import Contains
 from penstock.serde.columns import (
     Called,
     Changed,
-    Column,
     Columns,
     Commits,
     Irregular,
@@ -35,8 +33,6 @@ logger = logging.getLogger("penstock.columns")
 
 #: rows that go one by one, if one of them is not for columns
 SMALL = 256
-#: rows that a node takes at a time, if a function of the user's that fails may see all of them again
-PIECE = 4096
 
 
 def contained(task: Task, node: str, on_columns: OnColumns, contains: Contains) -> OnColumns:
@@ -45,9 +41,6 @@ def contained(task: Task, node: str, on_columns: OnColumns, contains: Contains) 
         return on_columns
 
     def take(columns: Columns, commits: Commits) -> None:
-        if contains is Contains.in_pieces and (not columns.shared or columns.values.is_fixed):
-            commits.append(partial(_run_pieces, task, node, on_columns, columns))
-            return
         before = len(commits)
         try:
             on_columns(columns, commits)
@@ -56,15 +49,15 @@ def contained(task: Task, node: str, on_columns: OnColumns, contains: Contains) 
         except Exception as error:
             if columns.counts is not None:  # there is no other way for what stands for many records
                 raise
+            if contains is not Contains.everything and not isinstance(error, Irregular):
+                raise
             unchanged = columns.unchanged()
             if unchanged is None:
                 raise Changed from error
-            if contains is Contains.in_pieces or isinstance(error, Called):
+            if contains is Contains.as_a_whole or isinstance(error, Called):
                 rest = partial(task.process_at, node, unchanged)
-            elif contains is Contains.everything or isinstance(error, Irregular):
-                rest = partial(_run_apart, task, node, on_columns, unchanged)
             else:
-                raise
+                rest = partial(_run_apart, task, node, on_columns, unchanged)
             logger.debug("records of %s go one by one", node, exc_info=True)
             del commits[before:]
             commits.append(rest)
@@ -77,35 +70,6 @@ def _run_apart(task: Task, node: str, on_columns: OnColumns, columns: Columns) -
     for part in _parts(columns, SMALL):
         if len(part) == len(columns) or not all_or_nothing([partial(on_columns, part)]):
             task.process_at(node, part)
-
-
-def _run_pieces(task: Task, node: str, on_columns: OnColumns, columns: Columns) -> None:
-    """Run a piece of the records at a time by column, and where that fails one by one, with the values as they were."""
-    if columns.counts is not None:
-        all_or_nothing([partial(on_columns, columns)], must=True)
-        return
-    for part in _parts(columns, PIECE):
-        as_it_was = _keep(part)
-        if as_it_was is None or not all_or_nothing([partial(on_columns, part)]):
-            task.process_at(node, part if as_it_was is None else as_it_was())
-
-
-def _keep(columns: Columns) -> Callable[[], Columns] | None:
-    """Return what gives the records back, whatever functions do to them meanwhile; None if there is no such thing."""
-    unchanged = columns.unchanged()
-    if unchanged is not None:
-        return lambda: unchanged
-    try:
-        packed = pickle.dumps((columns.keys.items, columns.values.items), pickle.HIGHEST_PROTOCOL)
-    except Exception:  # whatever an object of the user's raises: it is not copied, and seen by its functions only once
-        logger.debug("records cannot be kept, and go one by one", exc_info=True)
-        return None
-
-    def unpacked() -> Columns:
-        keys, values = pickle.loads(packed)
-        return columns.having(Column(keys), Column(values))
-
-    return unpacked
 
 
 def _parts(columns: Columns, size: int) -> Iterator[Columns]:

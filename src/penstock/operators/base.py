@@ -208,8 +208,8 @@ class Contains(Enum):
     irregular = auto()
     #: everything, as it calls no function of the user's
     everything = auto()
-    #: everything, as it takes few records at a time
-    in_pieces = auto()
+    #: what is irregular before or after functions were called: all records that have come to it go one by one
+    as_a_whole = auto()
 
 
 class Operator(ABC):

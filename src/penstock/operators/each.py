@@ -59,3 +59,10 @@ def _judge(context: OperatorContext, columns: Columns, failed: list[Failed]) -> 
         context.origin = columns.origin(at)
         headers = () if columns.headers is None else columns.headers[at]
         context.judge(keys[at], values[at], int(times[at]), headers, error)
+
+
+def judge_of(context: OperatorContext) -> Callable[[Columns, list[tuple[int, Exception]]], None] | None:
+    """Return what judges records that a function failed at, by their places; None where the first failure is the end."""
+    if not context.forgives:
+        return None
+    return lambda columns, failed: _judge(context, columns, [Failed(*one) for one in failed])

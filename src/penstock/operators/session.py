@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Contains, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.each import judge_of
 from penstock.operators.emit import Closing, EmitStrategy
 from penstock.operators.folds import add_counts, count_one, open_column_fold, zero
 from penstock.record import Headers, Windowed
@@ -40,8 +41,8 @@ class SessionWindowAggregate(Operator):
 
     @property
     def contains(self) -> Contains:
-        """Everything: a count calls no function of the user's, and others take few records at a time."""
-        return Contains.everything if self._counts else Contains.in_pieces
+        """Everything, if it counts; else what is irregular, as a record at which a function fails is judged."""
+        return Contains.everything if self._counts else Contains.as_a_whole
 
     @property
     def _counts(self) -> bool:
@@ -112,7 +113,7 @@ class SessionWindowAggregate(Operator):
             store.make_column_fold(
                 self.windows.gap,
                 self.windows.grace,
-                (self.initializer, None if counting else self.aggregator, self.merger),
+                (self.initializer, None if counting else self.aggregator, self.merger, judge_of(context)),
                 (lambda: drop("null_key"), None if LatePolicy.dead_letter in context.late_policies else drop_late),
             ),
             store,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Contains, Emit, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.each import judge_of
 from penstock.operators.emit import Closing, EmitStrategy
 from penstock.operators.folds import count_one, fold_values, open_column_fold, with_keys, zero
 from penstock.operators.session import SessionWindowAggregate
@@ -42,8 +43,8 @@ class WindowAggregate(Operator):
 
     @property
     def contains(self) -> Contains:
-        """Everything: a count calls no function of the user's, and others take few records at a time."""
-        return Contains.everything if self._counts else Contains.in_pieces
+        """Everything, if it counts; else what is irregular, as a record at which a function fails is judged."""
+        return Contains.everything if self._counts else Contains.as_a_whole
 
     @property
     def _counts(self) -> bool:
@@ -115,7 +116,7 @@ class WindowAggregate(Operator):
         on_columns = store.make_column_fold(
             Hopping(windows.size, windows.advance, windows.grace),
             self.initializer,
-            None if counting else fold_values(self.aggregator),
+            None if counting else fold_values(self.aggregator)._replace(judge=judge_of(context)),
             None if LatePolicy.dead_letter in context.late_policies else drop_late,
         )
         return open_column_fold(on_columns and with_keys(on_columns, drop), store, forward, self.send_old)

@@ -41,6 +41,8 @@ class Fold(NamedTuple):
     many: FoldValues
     #: folds records one by one; None: who folds by column takes all of them, or none
     single: Callable[[Columns], None] | None = None
+    #: judges records at which the function has failed, by their places; None: the first failure is the end
+    judge: Callable[[Columns, list[tuple[int, Exception]]], None] | None = None
 
 
 #: of which groups records are left to be folded one by one, and from which on: an index of the order of the groups
@@ -62,6 +64,13 @@ def kept_between(serde: Serde[Any], columns: Columns) -> frozenset[type]:
     """Return the classes of values that need not be settled; of records that others have, too, nothing that can be changed."""
     classes = kept_classes(serde)
     return classes & _FIXED if columns.shared else classes
+
+
+class Failed(NamedTuple):
+    """Records at which a function has failed, by their index in the order of the groups; of groups with such, the last record folded."""
+
+    at: dict[int, Exception]
+    last: dict[int, int]
 
 
 class Folding(NamedTuple):
@@ -86,15 +95,24 @@ class Folding(NamedTuple):
         before: Before,
         at: Any = None,
         left: Left | None = None,
+        failed: Failed | None = None,
     ) -> Folded:
         """Return the new row of each group, of their ``items`` and of what there was before.
 
-        ``left``: takes in what is left; None: nothing may be. The row of a group of which all is left is null.
+        ``left``: takes in what is left; None: nothing may be. The row of a group of which all is left is null. ``failed``: takes in at
+        which records a function has failed, which are not part of the rows. The row of a group without any other is null.
         """
         places, last = (groups.order, groups.last) if at is None else (at[groups.order], at[groups.last])
         times = columns.timestamps[places]
         if self.fold is None:
             values = self._counted(columns, groups, places, before.values)
+        elif failed is not None:
+            values = self._folded_but_failed(self.fold, columns, groups, items, before.values, places, failed)
+            if failed.at:
+                last = last.copy()
+                for group, index in failed.last.items():
+                    last[group] = places[index]
+                times[list(failed.at)] = -1
         else:
             new = self._new(self.fold, columns, groups, items, self._old(before.values), left)
             values = self._written(new, groups, left)
@@ -164,6 +182,63 @@ class Folding(NamedTuple):
         if not are_apart([*new, *replaced]):
             raise Called
         return new
+
+    def _folded_but_failed(
+        self,
+        fold: Fold,
+        columns: Columns,
+        groups: Groups,
+        items: list[Any],
+        before: pa.Array,
+        places: Any,
+        failed: Failed,
+    ) -> pa.Array:
+        """Return the new rows, without the records at which a function has failed: these, and few around them, are folded one by one."""
+        left: Left = {}
+        new = self._new(fold, columns, groups, items, self._old(before), left)
+        if not left:
+            return self._written_or_called(new, groups)
+        unchanged = None if columns.shared and not columns.values.is_fixed else columns.values.unchanged()
+        if unchanged is None:
+            raise Changed
+        for group, since in left.items():
+            begin, end = int(groups.starts[group]), int(groups.ends[group])
+            old = before[group].as_py() if since == begin else self.value.serialize(new[group])
+            key = self.key.deserialize(groups.keys[group])
+            row = self._one_by_one(fold, key, unchanged, places, (since, end), old, failed)
+            done = [index for index in range(begin, end) if index not in failed.at]
+            failed.last[group] = done[-1] if done else begin
+            new[group] = self.value.deserialize(row) if done and row is not None else None
+        return Column(new).arrow_of(self.value)
+
+    def _written_or_called(self, new: list[Any], groups: Groups) -> pa.Array:
+        try:
+            return self._written(new, groups, None)
+        except Exception as error:  # one by one it is judged
+            raise Called from error
+
+    def _one_by_one(
+        self,
+        fold: Fold,
+        key: Any,
+        values: Column,
+        places: Any,
+        part: tuple[int, int],
+        old: bytes | None,
+        failed: Failed,
+    ) -> bytes | None:
+        """Fold values of a key, as they were, into a row."""
+        begin, end = part
+        for index, value in enumerate(values.pick(places[begin:end].tolist()).items, begin):
+            try:
+                made = fold.one(key, value, self.initializer() if old is None else self.value.deserialize(old))
+            except Exception as error:
+                failed.at[index] = error
+                continue
+            old = _row(self.value, made)
+            if old is None:  # it is deleted, and may begin again, or cannot be written
+                raise Called
+        return old
 
     def _in_slices(
         self, fold: Fold, key: Any, items: list[Any], part: tuple[int, int], made: Any, between: tuple[Any, Any]

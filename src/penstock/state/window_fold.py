@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
-from penstock.state.fold import Folding
+from penstock.state.fold import Failed, Folding
 from penstock.state.partition_times import NO_PARTITION, PartitionTimes
 from penstock.state.segmented import Segmented
 from penstock.state.sheet import Folded, before_of, order_of_places
@@ -56,6 +56,12 @@ class Rows(NamedTuple):
         at, (values, times, last) = pa.array(order), self.folded
         folded = Folded(values.take(at), times[order], last[order])
         return Rows(self.names.take(at), self.opens[order], folded, self.writes[order])
+
+    def where(self, mask: pa.Array) -> Rows:
+        """Return some of them."""
+        kept, (values, times, last) = mask.to_numpy(zero_copy_only=False), self.folded
+        folded = Folded(values.filter(mask), times[kept], last[kept])
+        return Rows(self.names.filter(mask), self.opens[kept], folded, self.writes[kept])
 
 
 def running_time(times: Mapping[int, int], indexes: Any, reached: Any) -> tuple[Any, dict[int, int]]:
@@ -111,12 +117,15 @@ def open_window_fold(
         times_of_store = np.minimum(starts, now[at])
         reached = _greatest(indexes[at], times_of_store)
         _check_kept(rows, indexes[at], times_of_store, starts)
-        made = None
+        made, failed = None, dict[int, Exception]()
         if len(at):
             tumbling = windows.advance == windows.size
             if not tumbling or len(at) < len(keys):
                 keys = keys.take(pa.array(at))
-            made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at).in_order()
+            made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at, failed).in_order()
+        if failed:
+            written = np.isin(np.arange(len(at)), list(failed), invert=True)
+            reached = _greatest(indexes[at][written], times_of_store[written])
 
         def commit() -> None:
             for index, time in times.items():
@@ -127,11 +136,13 @@ def open_window_fold(
             if made is not None:
                 entries = list(made.folded.entries(columns, iter(number, None)))
                 rows.put_many(made.names.to_pylist(), made.opens.tolist(), entries)
+            if failed and folding.fold is not None and folding.fold.judge is not None:
+                folding.fold.judge(columns, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
         commits.append(commit)
 
-    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Rows:
-        """Fold the records at these places, each with its key and the start of its window."""
+    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
+        """Fold the records at these places, each with its key and the start of its window; ``failed``: those that are not, by index."""
         firsts, window = np.unique(starts, return_inverse=True)
         groups = Groups(keys, window)
         edges = np.searchsorted(groups.parts, np.arange(len(firsts) + 1)).tolist()
@@ -140,15 +151,25 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        folded = folding.folded(columns, groups, folding.items(columns, groups, at), before_of(found), at)
-        return Rows(groups.names, firsts[groups.parts], folded, groups.last)
+        mine = None if folding.fold is None or folding.fold.judge is None else Failed({}, {})
+        folded = folding.folded(columns, groups, folding.items(columns, groups, at), before_of(found), at, failed=mine)
+        made = Rows(groups.names, firsts[groups.parts], folded, groups.last)
+        if mine is None or not mine.at:
+            return made
+        failed.update((int(groups.order[index]), error) for index, error in mine.at.items())
+        writes = groups.last.copy()
+        for group, index in mine.last.items():
+            writes[group] = groups.order[index]
+        return made._replace(writes=writes).where(folded.values.is_valid())
 
-    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Rows:
+    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
         """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
         shared, parts = columns.as_shared(), []
         for start in np.unique(starts).tolist():
             mine = np.flatnonzero(starts == start)
-            part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine])
+            fails = dict[int, Exception]()
+            part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine], fails)
+            failed.update((int(mine[index]), error) for index, error in fails.items())
             parts.append(part._replace(writes=mine[part.writes]))
         names, opens, folded, writes = zip(*parts, strict=True)
         values, times, last = zip(*folded, strict=True)
