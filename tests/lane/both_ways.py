@@ -198,7 +198,8 @@ def both_ways(
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
             for room, name, size in (
-                (run, "PART", 9), (contain, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 4)
+                (run, "PART", 9), (contain, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 8),
+                (reading, "HALVED", 2),
             ):  # fmt: skip
                 patch.setattr(
                     room, name, size

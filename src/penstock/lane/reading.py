@@ -199,6 +199,8 @@ class Sources:
 
 #: rows that are read at a time where one of them cannot be
 SOME = 512
+#: so few are then read one by one
+HALVED = 64
 #: what the nodes behind a topic of ours read by column themselves
 _READ_BY_NODES = (SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde)
 
@@ -222,7 +224,7 @@ def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list
 def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
     """Return a decoded column, None where a row cannot be read, and the places of these rows.
 
-    Some rows at a time, then halves of those that hold one: most are read by column.
+    Some rows at a time, then halves of those that hold such a row, down to few: most are read by column.
 
     >>> read_rows(pa.array([b"1", b"{", None, b"2"]), Serdes.json)
     ([1, None, None, 2], [1])
@@ -237,12 +239,13 @@ def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
         found = decode_all(serde, data[begin:end])
         if found is not None:
             items += found
-        elif end - begin == 1:
-            items.append(None)
-            bad.append(begin)
-        else:
+        elif end - begin > HALVED:
             middle = (begin + end) // 2
             waiting += [(middle, end), (begin, middle)]
+        else:
+            each = [decode_all(serde, [row]) for row in data[begin:end].to_pylist()]
+            items += [None if one is None else one[0] for one in each]
+            bad += [place for place, one in enumerate(each, begin) if one is None]
     return items, bad
 
 
