@@ -141,8 +141,33 @@ def joining(b: StreamsBuilder) -> None:
     stream(b).left_join(table, lambda v, row: row["n"] + of(v)).group_by_key(value=Serdes.json).reduce(max, store="t")
 
 
+def forked_merging(b: StreamsBuilder) -> None:
+    """The same, where another branch has the values, too."""
+    merging(b)
+    b.stream("in", key=Serdes.string, value=Serdes.json_of(Box)).to("other", value=Serdes.json_of(Box))
+
+
+def tumbling(b: StreamsBuilder) -> None:
+    def added(key: Any, value: Any, total: Any) -> Any:
+        total.append(value["n"])
+        value["n"] += of(value)
+        return total
+
+    lists = stream(b).group_by_key().windowed_by(TimeWindows(10, grace=5)).aggregate(list, added, store="s")
+    lists.to_stream().map(lambda k, v: (str(k), v)).to("out")
+
+
+def hopping(b: StreamsBuilder) -> None:
+    numbers = stream(b).map_values(lambda v: v["n"]).group_by_key(value=Serdes.json)
+    sums = numbers.windowed_by(TimeWindows(10, advance=5, grace=5)).aggregate(
+        lambda: 0, lambda k, v, a: a + of({"n": v}), store="s", value=Serdes.json
+    )
+    sums.to_stream().map(lambda k, v: (str(k), v)).to("out")
+
+
 SHAPES = [
-    mapping, flat_mapping, stopping, unwritable, unwritable_rows, merging, merging_mapped, beginning, windows, sessions, joining
+    mapping, flat_mapping, stopping, unwritable, unwritable_rows, merging, forked_merging, merging_mapped, beginning, windows,
+    sessions, joining,
 ]  # fmt: skip
 
 #: some of them cannot be read, have no key or no value, or fail
@@ -164,6 +189,23 @@ records = st.lists(
 @trying(20)
 @given(epochs=st.lists(records, min_size=1, max_size=2))
 def test_records_among_which_some_fail_are_the_same_both_ways(shape, policy, folders, epochs):
+    both_ways(shape, folders, epochs, policy, by_key=True)
+
+
+def in_order(rows_: list[Any]) -> list[Any]:
+    """Return records of one partition as time goes on: windows and sessions then stay by column."""
+    times = sorted(time for *_, time, _ in rows_)
+    return [
+        (topic, 0, key, value, time, headers)
+        for (topic, _, key, value, _, headers), time in zip(rows_, times, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("shape", [tumbling, hopping, sessions, merging], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@trying(40)
+@given(epochs=st.lists(records.map(in_order), min_size=1, max_size=1))
+def test_folds_of_records_in_order_among_which_some_fail_are_the_same_both_ways(shape, policy, folders, epochs):
     both_ways(shape, folders, epochs, policy, by_key=True)
 
 
@@ -240,13 +282,15 @@ def test_a_record_that_cannot_be_read_or_has_no_value_is_seen_by_no_function_and
     assert (len(called), single, sum(seen["dropped"].values())) == (MANY - 1, 0, 1)
 
 
-@pytest.mark.parametrize("keys", [b"a", b"abcd", b"abcdefghijklmnopqrstuvwxyz"])
-def test_an_aggregator_that_fails_sees_few_records_of_that_key_twice(keys, folders, monkeypatch):
+@pytest.mark.parametrize(
+    ("keys", "bad"), [(b"a", 0), (b"a", fold.SLICE), (b"a", BAD), (b"abcd", BAD), (b"abcdefghijklmnopqrstuvwxyz", BAD)]
+)
+def test_an_aggregator_that_fails_sees_few_records_of_that_key_twice(keys, bad, folders, monkeypatch):
     before, called = Counter[int](), Counter[int]()
 
     def added(key: Any, value: Any, total: Any) -> Any:
         total["n"] += 1  # what is changed before it fails must not stay
-        fails_at(called, BAD)(value)
+        fails_at(called, bad)(value)
         return total
 
     def shape(b: StreamsBuilder) -> None:
@@ -258,7 +302,7 @@ def test_an_aggregator_that_fails_sees_few_records_of_that_key_twice(keys, folde
     twice = [i for i, times in called.items() if times > 1]
     assert max(called.values()) == 2
     assert len(twice) <= fold.SLICE + 1
-    assert {i % len(keys) for i in twice} == {BAD % len(keys)}
+    assert {i % len(keys) for i in twice} == {bad % len(keys)}
     assert single <= fold.SLICE + 1
     assert sum(msgspec.json.decode(value)["n"] for _, value, *_ in seen["sinks"]["out", -1]) == MANY - 1
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
+from penstock.serde.columns import Called, Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
 from penstock.state.fold import Failed, Folding
 from penstock.state.partition_times import NO_PARTITION, PartitionTimes
@@ -162,14 +162,15 @@ def open_window_fold(
             writes[group] = groups.order[index]
         return made._replace(writes=writes).where(folded.values.is_valid())
 
-    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
+    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> Rows:
         """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
         shared, parts = columns.as_shared(), []
         for start in np.unique(starts).tolist():
             mine = np.flatnonzero(starts == start)
             fails = dict[int, Exception]()
             part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine], fails)
-            failed.update((int(mine[index]), error) for index, error in fails.items())
+            if fails:  # one by one such a record does not come to its other windows
+                raise Called
             parts.append(part._replace(writes=mine[part.writes]))
         names, opens, folded, writes = zip(*parts, strict=True)
         values, times, last = zip(*folded, strict=True)
