@@ -209,6 +209,21 @@ def test_folds_of_records_in_order_among_which_some_fail_are_the_same_both_ways(
     both_ways(shape, folders, epochs, policy, by_key=True)
 
 
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (sessions, [(1, 0), (3, 2), (1, 3), (1, 20)]),  # a session that was found is gone, though its aggregator failed
+        (
+            forked_merging,
+            [(1, 0), (2, 0), (2, 0), (1, 0)],
+        ),  # the other branch has what a function has changed, and no more
+        (hopping, [(0, 0), (0, 0), (3, 5)]),  # a record that fails in a window does not come to the next
+    ],
+)
+def test_folds_that_fail_leave_what_they_would_one_by_one(shape, told, folders):
+    both_ways(shape, folders, [[("in", 0, b"a", b'{"n":%d}' % n, time, None) for n, time in told]], "skip")
+
+
 def fails_at(seen: Counter[int], bad: int | None = None, answer: Any = None) -> Any:
     """Return a function that counts which records it sees, and fails at one of them."""
 
