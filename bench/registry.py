@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.workloads import (
     count_sum,
+    count_sum_bad,
     foreign_key_join,
     growth,
     hopping,
@@ -25,6 +26,7 @@ from bench.workloads.base import Workload
 MODULES = (
     stateless,
     count_sum,
+    count_sum_bad,
     word_count,
     rekey_aggregate,
     tumbling,

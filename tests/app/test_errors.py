@@ -241,6 +241,26 @@ def test_a_policy_decides_about_a_row_that_is_too_large(start, cluster, policy, 
         assert dict(headers)["__streams.errors.exception"].endswith(b"ProductionError")
 
 
+@pytest.mark.parametrize("answer", ["fail", "raise"])
+def test_a_handler_that_fails_leaves_no_dead_letter_of_its_epoch(start, cluster, topics, answer):
+    lines, out = topics
+    letters = cluster.topic("letters")
+
+    def decide(error):
+        if "worst" not in str(error):
+            return "dead_letter"
+        if answer == "raise":
+            raise LookupError("the handler does not know")
+        return answer
+
+    builder = shouting(lines, out)
+    cluster.send(lines, ("a", "bad", START), ("a", "the worst is bad", START), ("a", "good", START))
+    driven = start(builder, on_processing_error=decide, dead_letter_topic=letters)
+    with pytest.raises(ProcessingError):
+        driven.drain()
+    assert cluster.texts(letters) == cluster.texts(out) == []
+
+
 def test_a_missing_source_topic_is_named_with_the_command_that_creates_it(start, cluster):
     builder = StreamsBuilder()
     builder.stream(cluster.name("nowhere"), name="lines").to(cluster.topic("out"))

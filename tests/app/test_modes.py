@@ -119,6 +119,26 @@ def test_a_timer_of_processing_time_rings_without_input_also_after_a_restart(sta
     assert not again.loop.step()
 
 
+def test_records_that_come_after_a_barrier_wait_for_the_commit_interval(start, cluster, monkeypatch):
+    lines, out = cluster.topic("lines"), cluster.topic("out")
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT).to(out, **TEXT)
+    driven = start(builder, commit_interval_ms=3_600_000)
+    cluster.send(lines, ("a", "1", START))
+    waited: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        if cluster.texts(out):  # the first barrier is there
+            cluster.send(lines, ("a", "2", START))
+            driven.loop.stopping = True
+
+    monkeypatch.setattr(driven.loop, "_pause", pause)
+    driven.loop._run()
+    assert 3_000 < waited[-1] <= 3_600
+    assert cluster.texts(out) == [("a", "1")]
+
+
 def test_a_request_to_commit_is_heard(start, cluster):
     from penstock.engine.commit import run_lanes
 

@@ -17,7 +17,7 @@ same table with the values that hold in the current folder.
 
 A setting is given, in order of precedence, as a keyword argument of `App` (or in `config={{...}}` of the test driver), as
 `PENSTOCK_<NAME>` in the environment, or below `[tool.penstock]` in `pyproject.toml`. An unknown name is an error that names
-the nearest match. Settings of the broker and of Spark take effect with the engine, which is not part of this version.
+the nearest match. The test driver takes the same settings; those of Kafka's clients and of Spark have no effect there.
 
 {table}
 """

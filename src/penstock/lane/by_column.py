@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.lane.chains import Chain, Meetings, chain_below, mixing_order
-from penstock.serde.columns import Columns, Commits, OnColumns, Unreadable, all_or_nothing
+from penstock.serde.columns import Column, Columns, Commits, OnColumns, all_or_nothing
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
@@ -16,12 +15,15 @@ if TYPE_CHECKING:
 
 #: runs some records; what it would write it leaves in ``Commits``
 Step: TypeAlias = Callable[[Commits], None]
+#: batches that a chain may give up in a row before records of its source go one by one until the end of the epoch
+TRUST = 8
 
 
 class ByColumn:
     """What takes the records of each source of a task by column, made when it is first asked for.
 
-    What was given up once is not tried again: the task lives for one epoch, and its records are alike.
+    A batch that is given up goes again in parts, and then one by one where it must. What fails more often than not is not tried any more:
+    the task lives for one epoch, and its records are alike.
     """
 
     def __init__(self, task: Task, plain: bool) -> None:
@@ -31,6 +33,8 @@ class ByColumn:
         self._chains: dict[str, Chain | None] = {}
         self._orders: dict[frozenset[str], tuple[str, ...] | None] = {}
         self._meetings: Meetings = {}
+        #: how often records of some sources may still be given up
+        self._trust: dict[frozenset[str], int] = {}
 
     def takes(self, source: str) -> bool:
         """Whether records of a source may go by column."""
@@ -41,13 +45,15 @@ class ByColumn:
         return self._order(frozenset(sources)) is not None
 
     def run(self, source: str, columns: Columns) -> bool:
-        """Run records of a source; False, and nothing has happened, if they have to go one by one."""
-        with suppress(Unreadable):  # others of the same source may go by column
-            if _run([partial(self._taken(source), columns)], [columns]):
-                return True
+        """Run records of a source; False, and nothing has happened, if they have to go one by one.
+
+        ``Unreadable`` is raised before any function has been called: without the records that cannot be read others may go by column.
+        """
+        done = _run([partial(self._taken(source), columns)], [columns])
+        if not self._trusted(frozenset({source}), done):
             self._chains[source] = None
             self._orders.clear()
-        return False
+        return done
 
     def run_together(self, parts: Mapping[str, Columns]) -> bool:
         """Run records of several sources, which have places; False, and nothing has happened, if they have to go one by one."""
@@ -58,13 +64,21 @@ class ByColumn:
         meetings = [found[0] for name in order if name not in parts and (found := self._meetings[name]) is not None]
         for meeting in meetings:
             meeting.wait()
-        with suppress(Unreadable):
-            if _run(steps, parts.values()):
-                return True
+        done = False
+        try:
+            done = _run(steps, parts.values())
+        finally:
+            if not done:
+                for meeting in meetings:
+                    meeting.give_up()
+        if not self._trusted(sources, done):
             self._orders[sources] = None
-        for meeting in meetings:
-            meeting.give_up()
-        return False
+        return done
+
+    def _trusted(self, sources: frozenset[str], done: bool) -> bool:
+        """Whether records of some sources are to be tried again, now that some were run or given up."""
+        self._trust[sources] = min(self._trust.get(sources, TRUST) + (1 if done else -1), TRUST)
+        return self._trust[sources] > 0
 
     def _step(self, name: str, parts: Mapping[str, Columns]) -> Step:
         """Return what runs the records of a source, or what was brought to a node in which chains meet."""
@@ -94,8 +108,10 @@ class ByColumn:
 def _run(steps: Sequence[Step], brought: Collection[Columns]) -> bool:
     """Run records that sources have brought; False, and nothing has happened, if they have to go one by one."""
     counted = any(columns.counts is not None for columns in brought)  # no function of the user's is in the way of such
-    return all_or_nothing([*steps, *(partial(_check, columns) for columns in brought)], must=counted)
+    # of one source the values are read when they are needed, which is before a function gets them: together with their keys
+    first = [partial(_check, columns if len(brought) > 1 else columns.keys) for columns in brought]
+    return all_or_nothing([*first, *steps, *(partial(_check, columns) for columns in brought)], must=counted)
 
 
-def _check(columns: Columns, _: Commits) -> None:
-    columns.check()
+def _check(read: Columns | Column, _: Commits) -> None:
+    read.check()

@@ -18,10 +18,11 @@ from itertools import permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from penstock.lane.contain import contained
 from penstock.lane.context import NodeContext
 from penstock.lane.meeting import Meeting
 from penstock.lane.sink import open_column_sink
-from penstock.operators.base import Operator
+from penstock.operators.base import Contains, Operator
 from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.topology.node import ProcessorNode, SinkNode
 
@@ -42,6 +43,8 @@ class Chain(NamedTuple):
     reads: frozenset[str] = _NONE
     tells: frozenset[str] = _NONE
     tails: Mapping[str, Chain] = MappingProxyType({})
+    #: whether each of its nodes sorts out by itself what it cannot take by column
+    contained: bool = False
 
     @property
     def all_writes(self) -> frozenset[str]:
@@ -111,7 +114,10 @@ def _of(task: Task, name: str, meetings: Meetings) -> Chain | None:
     node = task.topology.node(name)
     if isinstance(node, SinkNode):
         sink = open_column_sink(node, task, task.partitions_of)
-        return None if sink is None else Chain(sink, frozenset({f"topic {node.topic}"}))
+        if sink is None:
+            return None
+        sink = contained(task, name, sink, Contains.everything)
+        return Chain(sink, frozenset({f"topic {node.topic}"}), contained=True)
     assert isinstance(node, ProcessorNode)
     operator, context = node.operator, NodeContext(task, name, {}, task.topology.stores_of(name))
     if operator.meets:
@@ -124,8 +130,17 @@ def _of(task: Task, name: str, meetings: Meetings) -> Chain | None:
     if not task.at_once.isdisjoint(touched):
         return None
     writes = _named(touched)
-    own = Chain(on_columns, writes, _named(operator.reads()), writes if operator.tells_places else _NONE)
-    if below is None or (touched and all(task.stores[store].cached for store in touched)):
+    last = below is None or (touched and all(task.stores[store].cached for store in touched))
+    contains = operator.contains if last or (below is not None and below.contained) else Contains.nothing
+    on_columns = contained(task, name, on_columns, contains)
+    own = Chain(
+        on_columns,
+        writes,
+        _named(operator.reads()),
+        writes if operator.tells_places else _NONE,
+        contained=contains is not Contains.nothing,
+    )
+    if below is None or last:
         return own  # what is below hears of it at the barrier
     if own.writes & (below.all_writes | below.all_reads) or own.reads & below.all_writes:
         return None
@@ -157,9 +172,8 @@ def _together(on_columns: OnColumns, chains: Sequence[Chain]) -> Chain:
     writes = _NONE.union(*(chain.writes for chain in chains))
     reads = _NONE.union(*(chain.reads for chain in chains))
     tells = _NONE.union(*(chain.tells for chain in chains))
-    return Chain(
-        on_columns, writes, reads, tells, {node: tail for chain in chains for node, tail in chain.tails.items()}
-    )
+    tails = {node: tail for chain in chains for node, tail in chain.tails.items()}
+    return Chain(on_columns, writes, reads, tells, tails, all(chain.contained for chain in chains))
 
 
 def _fan_out(chains: tuple[OnColumns, ...]) -> OnColumns:

@@ -124,6 +124,15 @@ class NodeContext:
         """Ask the processing policy about a record that this node failed at after its turn."""
         self._task.judge.judge(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
 
+    @property
+    def forgives(self) -> bool:
+        """Whether the processing policy may let the application go on after a failure."""
+        return bool(self._task.config["on_processing_error"] != "fail")
+
+    def one_by_one(self, columns: Columns) -> None:
+        """Run records by column through this node one by one."""
+        self._task.process_at(self.node, columns)
+
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls."""
         return self._task.calls(self.node, spec)

@@ -113,13 +113,13 @@ class Batch:
         """Where the rows are from, to be asked for one by one."""
         return self._origins.spots(self._some.start or 0, (self._some.start or 0) + len(self))
 
-    def windows(self) -> Iterator[Batch]:
+    def windows(self, size: int = WINDOW) -> Iterator[Batch]:
         """Yield the rows a window at a time: their objects are used while they are near, and their memory is used again."""
-        if len(self) <= WINDOW:
+        if len(self) <= size:
             yield self
             return
-        for at in range(0, len(self), WINDOW):
-            yield self.part(slice(at, min(at + WINDOW, len(self))), self.shard, self.source)
+        for at in range(0, len(self), size):
+            yield self.part(slice(at, min(at + size, len(self))), self.shard, self.source)
 
     def part(self, rows: slice, shard: int, source: str, counted: bool = False) -> Batch:
         """Return some of the rows, of which another shard and source may be known."""

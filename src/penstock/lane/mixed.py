@@ -25,14 +25,35 @@ SHORT = 64
 FEW_MIXED = 64
 
 
-class Mixed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mixed:
     """Rows of one shard and several sources: a batch of each, and the places of its rows among all of them."""
 
     shard: int
     batches: list[Batch]
     places: list[Any]
-    #: makes the same rows apart, in the order of the lane
-    apart: Callable[[], Iterator[Batch | ShortRun]]
+    #: makes rows apart, in the order of the lane: those from one place to another
+    between: Callable[[int, int], Iterator[Batch | ShortRun]]
+    begin: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def apart(self) -> Iterator[Batch | ShortRun]:
+        """Return the same rows apart, in the order of the lane."""
+        return self.between(self.begin, self.end)
+
+    def parts(self, size: int) -> Iterator[Mixed]:
+        """Yield the rows, so many at a time."""
+        for begin in range(self.begin, self.end, size):
+            end = min(begin + size, self.end)
+            edges = [np.searchsorted(places, (begin, end)).tolist() for places in self.places]
+            some = [
+                (b, p, slice(*at)) for b, p, at in zip(self.batches, self.places, edges, strict=True) if at[0] < at[1]
+            ]
+            batches = [batch.part(at, self.shard, batch.source) for batch, _, at in some]
+            yield Mixed(self.shard, batches, [places[at] for _, places, at in some], self.between, begin, end)
 
 
 #: what is run at a time
@@ -117,10 +138,12 @@ class Sorted:
             for begin, end in pairwise(edges)
         ]
 
-        def apart() -> Iterator[Batch | ShortRun]:
-            return self._plain(self.take(self.order[part]), part.start, part.stop, 0)
+        def between(begin: int, end: int) -> Iterator[Batch | ShortRun]:
+            begin, end = part.start + begin, part.start + end
+            return self._plain(self.take(self.order[begin:end]), begin, end, 0)
 
-        return Mixed(shard, batches, [places[begin:end] for begin, end in pairwise(edges)], apart)
+        places_of_each = [places[begin:end] for begin, end in pairwise(edges)]
+        return Mixed(shard, batches, places_of_each, between, 0, len(places))
 
     def _plain(self, taken: Taken, begin: int, end: int, at: int) -> Iterator[Batch | ShortRun]:
         """Return rows, which begin in ``taken`` at that place, run by run."""

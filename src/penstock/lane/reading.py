@@ -105,6 +105,29 @@ class Sources:
             return None
         return Columns(keys, values, batch.times, batch.some_headers, batch.spots)
 
+    def readable(self, batch: Batch) -> tuple[Columns, list[int]]:
+        """Return those records of a batch by column that can be read, and the places of the others."""
+        node = self.readers[batch.source].source
+        keys, bad_keys = read_rows(batch.key, node.key)
+        values, bad_values = read_rows(batch.value, node.value)
+        bad = {*bad_keys, *bad_values}
+        if not node.internal:
+            bad.update(np.flatnonzero(batch.times < 0).tolist())
+        columns = Columns(
+            Column(keys, data=batch.key, serde=node.key, made=node.internal),
+            Column(values, data=batch.value, serde=node.value),
+            batch.times,
+            batch.some_headers,
+            batch.spots,
+        )
+        return columns.pick([at for at in range(len(batch)) if at not in bad]), sorted(bad)
+
+    def refuse_at(self, batch: Batch, places: Iterable[int], task: Task) -> None:
+        """Ask the policy about records of a batch that cannot be read."""
+        for at in places:
+            one = batch.part(slice(at, at + 1), batch.shard, batch.source)
+            task.process_all(batch.source, self._one_by_one(one, task))
+
     def counted(self, batch: Batch) -> Columns:
         """Return rows that each stand for several records."""
         node = self.readers[batch.source].source
@@ -138,13 +161,11 @@ class Sources:
                 task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
 
     def _one_by_one(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
-        node = self.readers[batch.source].source
         for key, value, timestamp, headers, origin in zip(
             batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins, strict=True
         ):
             raw = Raw(
-                origin.topic or "", origin.partition, origin.offset, key, value, timestamp, headers,
-                origin if node.internal or origin.sub else None,
+                origin.topic or "", origin.partition, origin.offset, key, value, timestamp, headers, origin
             )  # fmt: skip
             read = self._decoded(batch.source, raw, task)
             if read is not None:
@@ -161,6 +182,10 @@ class Sources:
             return None
 
 
+#: rows that are read at a time where one of them cannot be
+SOME = 512
+#: so few are then read one by one
+HALVED = 64
 #: what the nodes behind a topic of ours read by column themselves
 _READ_BY_NODES = (SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde)
 
@@ -179,6 +204,34 @@ def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list
         return Column(data=column, serde=serde).items
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
+
+
+def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
+    """Return a decoded column, None where a row cannot be read, and the places of these rows.
+
+    Some rows at a time, then halves of those that hold such a row, down to few: most are read by column.
+
+    >>> read_rows(pa.array([b"1", b"{", None, b"2"]), Serdes.json)
+    ([1, None, None, 2], [1])
+    """
+    if isinstance(serde, _READ_BY_NODES):
+        return data.to_pylist(), []
+    items: list[Any] = []
+    bad: list[int] = []
+    waiting = [(begin, min(begin + SOME, len(data))) for begin in range(0, len(data), SOME)][::-1]
+    while waiting:
+        begin, end = waiting.pop()
+        found = decode_all(serde, data[begin:end])
+        if found is not None:
+            items += found
+        elif end - begin > HALVED:
+            middle = (begin + end) // 2
+            waiting += [(middle, end), (begin, middle)]
+        else:
+            each = [decode_all(serde, [row]) for row in data[begin:end].to_pylist()]
+            items += [None if one is None else one[0] for one in each]
+            bad += [place for place, one in enumerate(each, begin) if one is None]
+    return items, bad
 
 
 def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None], *, made: bool = False) -> Column:

@@ -12,7 +12,8 @@ An exception does not leave the task as one: it goes to the driver as a FAILURE 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
 from penstock.lane.batches import envelope_batches, raw_batches
+from penstock.lane.dead_letters import order_dead_letters
 from penstock.lane.envelope import (
     COUNTED,
     FAILURE,
@@ -43,7 +45,7 @@ from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
 from penstock.lane.timing import known_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
-from penstock.serde.columns import Columns
+from penstock.serde.columns import Columns, Unreadable
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -53,6 +55,8 @@ from penstock.state.shards import lane_of
 Batches = Iterable[pa.RecordBatch]
 #: fewer records than these go one by one: a column is not worth its making
 FEW = 4
+#: rows of a batch that was given up which are tried by column again, and else go one by one
+PART = 1024
 
 
 def run_step(
@@ -160,6 +164,8 @@ class StepRun:
         self._globals = worker.global_stores(orders)
         self._report.dropped = worker.take_dropped()
         self._letters = worker.take_letters(orders)
+        #: sources of which records have come that cannot be read
+        self._unreadable: set[str] = set()
         self._since = stopwatch_us()
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -275,8 +281,7 @@ class StepRun:
         task = self._task(batch.shard)
         if isinstance(batch, Mixed):
             if not self._process_together(batch, task):
-                for part in batch.apart():
-                    self._process(part)
+                self._process_mixed_parts(batch, task)
             return
         if isinstance(batch, ShortRun):
             self._process_records(batch, task)
@@ -286,8 +291,20 @@ class StepRun:
             return
         for part in batch.windows() if self._in_windows else (batch,):
             if not self._process_columns(part, task):
-                for window in part.windows():
-                    self._process_records(window, task)
+                self._process_parts(part, task)
+
+    def _process_parts(self, batch: Batch, task: Task) -> None:
+        """Run the records of a batch that was given up: few at a time by column, and one by one where that is given up, too."""
+        for part in batch.windows(PART):
+            if len(part) == len(batch) or not self._process_columns(part, task):
+                self._process_records(part, task)
+
+    def _process_mixed_parts(self, mixed: Mixed, task: Task) -> None:
+        """Do so with rows of several sources."""
+        for part in mixed.parts(PART):
+            if len(part) == len(mixed) or not self._process_together(part, task):
+                for batch in part.apart():
+                    self._process(batch)
 
     def _process_records(self, batch: Batch | ShortRun, task: Task) -> None:
         self._spent("operators")
@@ -298,26 +315,70 @@ class StepRun:
     def _process_columns(self, batch: Batch, task: Task) -> bool:
         if len(batch) < FEW or not task.takes_columns(batch.source):
             return False
+        leaving = len(task.outputs)
+        if not self._process_readable(batch, task):
+            return False
+        order_dead_letters(task.outputs, leaving, self._stage.config["dead_letter_topic"], batch.spots)
+        return True
+
+    def _process_readable(self, batch: Batch, task: Task) -> bool:
+        """Run the records of a batch by column that can be read, and judge the others."""
         self._spent("operators")
-        columns = self._sources.columns(batch, self._spent)
+        if batch.source not in self._unreadable:
+            columns = self._sources.columns(batch, self._spent)
+            self._spent("decode")
+            with suppress(Unreadable):
+                if columns is not None:
+                    return task.process_columns(batch.source, columns)
+            self._unreadable.add(batch.source)
+        columns, others = self._sources.readable(batch)
         self._spent("decode")
-        return columns is not None and task.process_columns(batch.source, columns)
+        if len(columns) and not task.process_columns(batch.source, columns):
+            return False
+        self._sources.refuse_at(batch, others, task)
+        return True
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
         """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""
         if not task.takes_columns(*(batch.source for batch in mixed.batches)):
             return False
+        leaving = len(task.outputs)
+        if not self._process_readable_together(mixed, task):
+            return False
+        order_dead_letters(task.outputs, leaving, self._stage.config["dead_letter_topic"], None)
+        return True
+
+    def _process_readable_together(self, mixed: Mixed, task: Task) -> bool:
+        with suppress(Unreadable):
+            parts = self._read_together(mixed, lambda batch: self._sources.columns(batch, self._spent))
+            if len(parts) == len(mixed.batches):
+                return task.process_together(parts)
+        others: list[tuple[Batch, list[int]]] = []
+
+        def readable(batch: Batch) -> Columns | None:
+            columns, bad = self._sources.readable(batch)
+            others.append((batch, bad))
+            return columns if len(columns) else None
+
+        parts = self._read_together(mixed, readable)
+        if parts and not (task.takes_columns(*parts) and task.process_together(parts)):
+            return False
+        for batch, bad in others:
+            self._sources.refuse_at(batch, bad, task)
+        return True
+
+    def _read_together(self, mixed: Mixed, read: Callable[[Batch], Columns | None]) -> dict[str, Columns]:
+        """Return records of several sources by column, with their places; without those of which there are none."""
         told: dict[str, Any] = {}
         parts: dict[str, Columns] = {}
         self._spent("operators")
         for batch, places in zip(mixed.batches, mixed.places, strict=True):
-            columns = self._sources.columns(batch, self._spent)
-            if columns is None:
-                return False
-            columns.spots.places, columns.spots.told = places, told
-            parts[batch.source] = columns
+            columns = read(batch)
+            if columns is not None:
+                columns.spots.places, columns.spots.told = places, told
+                parts[batch.source] = columns
         self._spent("decode")
-        return task.process_together(parts)
+        return parts
 
     def _own_shards(self) -> list[int]:
         return [s for s in range(self._stage.shards) if lane_of(s, self._stage.lanes) == self._number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from penstock.errors import SerializationError, TopologyError, describe_function
 from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
-from penstock.serde.columns import Columns, Commits, OnColumns
+from penstock.serde.columns import Columns, Commits, OnColumns, rows_of
 from penstock.serde.traits import kept_classes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
@@ -124,11 +124,20 @@ def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]
     inner_key = None if internal else inner_bytes(sink)
 
     def on_columns(columns: Columns, commits: Commits) -> None:
-        keys, values = columns.keys.arrow_of(key), None
+        keys, refused = rows_of(columns.keys, key)
+        values = None
         countable = counted and not keys.null_count and not columns.values.has_nulls
         if not (countable and columns.values.is_sure_of(value, classes)):
             # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
-            values = columns.values.arrow_of(value, read=internal)
+            values, of_values = rows_of(columns.values, value, read=internal)
+            refused = {**of_values, **refused}  # a key is written first
+        if refused:
+            commits.append(partial(_refuse, task, sink, columns, refused))
+            at = [place for place in range(len(columns)) if place not in refused]
+            if not at:
+                return
+            columns, keys = columns.pick(at), keys.take(pa.array(at))
+            values = None if values is None else values.take(pa.array(at))
         places = None
         if inner_key is not None:
             count = partitions(topic)
@@ -137,6 +146,15 @@ def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]
         commits.append(lambda: emit(leaving))
 
     return on_columns
+
+
+def _refuse(task: Any, sink: SinkNode, columns: Columns, refused: Mapping[int, Exception]) -> None:
+    """Ask the production policy about records that the serdes of a sink have refused."""
+    for at, error in sorted(refused.items()):
+        task.origin = columns.origin(at)
+        headers = () if columns.headers is None else columns.headers[at]
+        record = columns.keys.items[at], columns.values.items[at], int(columns.timestamps[at]), headers
+        task.judge.refuse(sink, *record, error)
 
 
 def is_by_inner_key(sink: SinkNode) -> bool:

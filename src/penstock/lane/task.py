@@ -7,13 +7,14 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.by_column import ByColumn
 from penstock.lane.closures import fan_out, guard, wrap
+from penstock.lane.contain import records
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
@@ -30,7 +31,7 @@ from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
-from penstock.serde.columns import Columns
+from penstock.serde.columns import Columns, Unreadable
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -111,6 +112,7 @@ class Task:
         self._columns = ByColumn(self, plain=topology.wrapper is None)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
+        self._opened: dict[str, Forward] = {}
         self._open_nodes()
         for name in self._order:
             for initialise in self.init_calls.get(name, ()):
@@ -153,18 +155,35 @@ class Task:
 
     def process_columns(self, source: str, columns: Columns) -> bool:
         """Run many records by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._columns.run(source, columns):
+        if not self._run_columns(partial(self._columns.run, source, columns)):
             return False
         self._has_run(columns)
         return True
 
     def process_together(self, parts: Mapping[str, Columns]) -> bool:
         """Run records of several sources, which have places, by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._columns.run_together(parts):
+        if not self._run_columns(partial(self._columns.run_together, parts)):
             return False
-        for columns in sorted(parts.values(), key=lambda columns: columns.spots.places[-1]):
+        for columns in sorted(parts.values(), key=lambda columns: int(columns.places[-1])):
             self._has_run(columns)
         return True
+
+    def process_at(self, node: str, columns: Columns) -> None:
+        """Run records by column, which have come to a node, one by one through it and all below."""
+        on_record, cursors = self._opened[node], self.time.cursors
+        for key, value, timestamp, headers, origin in records(columns):
+            if cursors:
+                self.time.visit(origin)
+            self.origin = origin
+            on_record(key, value, timestamp, headers)
+
+    def _run_columns(self, run: Callable[[], bool]) -> bool:
+        try:
+            return run()
+        except Unreadable:
+            raise
+        except Exception as error:
+            self.judge.fail(error)
 
     def _has_run(self, columns: Columns) -> None:
         self.origin = columns.origin(len(columns) - 1)
@@ -408,7 +427,7 @@ class Task:
 
     def _open_nodes(self) -> None:
         """Open children before parents, so that a parent's forward is its child itself."""
-        opened: dict[str, Forward] = {}
+        opened = self._opened
         for name in reversed(self._order):
             node = self.topology.node(name)
             children = {child: opened[child] for child in self.topology.children(name)}

@@ -237,6 +237,16 @@ class TaskTime:
             cursor.include(place, offset)
         self._moved = True
 
+    def visit(self, origin: Origin) -> None:
+        """Come to a record of a batch, at a node that takes it by itself: also back, other nodes may have seen later ones."""
+        place, offset = self._timelines.place(origin), origin.offset
+        for cursor in self._cursors.values():
+            cursor.seek(place, offset)
+        self.reach_stores()
+        for cursor in self._cursors.values():
+            cursor.include(place, offset)
+        self._moved = True
+
     def is_due(self, timelines: Timelines, nodes: Container[str]) -> bool:
         """Whether something of these nodes is due in an epoch of these times."""
         return any(due <= timelines.timeline(group).end and (node in nodes) for node, group, due in self._waiting())

@@ -252,6 +252,14 @@ class Cursor:
         self._move(at)
         return True
 
+    def seek(self, place: int, offset: int) -> None:
+        """Come to just before a record, wherever the cursor is."""
+        timeline = self.timeline
+        at = int(np.searchsorted(timeline.places, place, side="right"))
+        while at and timeline.places[at - 1] == place and timeline.offsets[at - 1] >= offset:
+            at -= 1
+        self._move(at)
+
     def include(self, place: int, offset: int) -> bool:
         """Take in a record, if it moves time; return whether it does. To be called after ``come_to``."""
         if self._next > place or self.timeline.offsets[self._at] > offset:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from penstock.operators.base import Forward, Operator, OperatorContext
+from penstock.operators.base import Contains, Forward, Operator, OperatorContext
 from penstock.operators.folds import fold_values, none_init, open_column_fold, zero
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
@@ -25,6 +25,8 @@ class StreamAggregate(Operator):
 
     A result of None deletes the row. The old value of the first update is the initializer's, as in Kafka Streams.
     """
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     store: str
     initializer: Callable[[], Any]
@@ -75,6 +77,8 @@ class StreamAggregate(Operator):
 class StreamCount(Operator):
     """Count the records of each key, without a Python function per record."""
 
+    contains: ClassVar[Contains] = Contains.everything
+
     store: str
     send_old: bool = False
 
@@ -108,6 +112,8 @@ class StreamCount(Operator):
 @dataclass(frozen=True, slots=True)
 class StreamReduce(Operator):
     """Combine the values of each key: ``reducer(agg, value)``; the first value is taken as it is."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     store: str
     reducer: Callable[[Any, Any], Any]
@@ -170,7 +176,9 @@ def _open_columns(
     store = context.store(name)
     if not isinstance(store, RowStore):
         return None
-    return open_column_fold(store.make_column_fold(initializer, fold), store, forward, send_old)
+    if fold is not None:
+        fold = fold._replace(single=context.one_by_one)
+    return open_column_fold(store.make_column_fold(initializer, fold, context.drop), store, forward, send_old)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from penstock.processor.context import NodeHost
@@ -84,6 +85,15 @@ class OperatorContext(NodeHost, Protocol):
 
     def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the processing policy about a record that this node failed at after its turn; raises if it says fail."""
+        ...
+
+    @property
+    def forgives(self) -> bool:
+        """Whether the processing policy may let the application go on after a failure."""
+        ...
+
+    def one_by_one(self, columns: Columns) -> None:
+        """Run records by column through this node one by one."""
         ...
 
     def calls(self, spec: CallSpec) -> Calls:
@@ -159,6 +169,19 @@ class Side(Protocol):
         ...
 
 
+class Contains(Enum):
+    """What a node does by column with records that are not for columns; where it cannot, its source's go again, one by one."""
+
+    #: all records of its source go again: it tells of records by place, or is told
+    nothing = auto()
+    #: what is irregular before a function was called; what a function raises, it judges or sorts out itself
+    irregular = auto()
+    #: everything, as it calls no function of the user's
+    everything = auto()
+    #: what is irregular before or after functions were called: all records that have come to it go one by one
+    as_a_whole = auto()
+
+
 class Operator(ABC):
     """A node's behaviour as frozen data. Subclasses are ``@dataclass(frozen=True, slots=True)``."""
 
@@ -180,6 +203,11 @@ class Operator(ABC):
     meets: ClassVar[bool] = False
     #: True where records wait for calls, so many of them at a time in a lane: not more tasks than lanes may run
     waits: ClassVar[bool] = False
+
+    @property
+    def contains(self) -> Contains:
+        """Which records that are not for columns go one by one through this node, and all before it stays done."""
+        return Contains.nothing
 
     @property
     def shared_clock(self) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.serde.columns import OnColumns
+from penstock.serde.columns import Columns, Commits, OnColumns, present
 from penstock.state.fold import Fold
 from penstock.state.rows import RowStore
 
@@ -71,6 +71,19 @@ def open_column_fold(
     if on_columns is not None and forward is not None and (not send_old or isinstance(store, RowStore)):
         store.on_flush_columns(forward)
     return on_columns
+
+
+def with_keys(on_columns: OnColumns, drop: Callable[[str], None]) -> OnColumns:
+    """Return what takes the records that have a key, and drops the others."""
+
+    def take(columns: Columns, commits: Commits) -> None:
+        at = present(commits, drop, null_key=columns.keys)
+        if at is not None:
+            columns = columns.pick(at)
+        if len(columns):
+            on_columns(columns, commits)
+
+    return take
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,35 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.operators.base import OperatorContext
-from penstock.serde.columns import Column, Columns, Commits, OnColumns
+from penstock.operators.each import call_each
+from penstock.serde.columns import Column, Columns, Commits, OnColumns, present
 from penstock.state.as_of import ReadColumns
-
-
-def present(commits: Commits, drop: Callable[[str], None], **needed: Column) -> list[int] | None:
-    """Return the places of the records that miss nothing, None: all; the others are dropped, for the first thing missing.
-
-    >>> dropped, commits = [], []
-    >>> present(commits, dropped.append, null_value=Column([1, None, 3]), null_key=Column(["a", "b", None]))
-    [0]
-    >>> [commit() for commit in commits], dropped
-    ([None], ['null_value', 'null_key'])
-    """
-    if not any(column.has_nulls for column in needed.values()):
-        return None
-    dropped: list[str] = []
-    at: list[int] = []
-    for place, items in enumerate(zip(*(column.items for column in needed.values()), strict=True)):
-        if None not in items:
-            at.append(place)
-        else:
-            dropped += [next(reason for reason, item in zip(needed, items, strict=True) if item is None)]
-
-    def commit() -> None:
-        for reason in dropped:
-            drop(reason)
-
-    commits.append(commit)
-    return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +24,10 @@ class JoinColumns:
 
     def open(self, context: OperatorContext, forward: OnColumns) -> OnColumns:
         """Return what takes records by column; a left join's records without a key go one by one."""
-        read, join, left, drop = self.read, self._join, self.left, context.drop
+        read, left, drop = self.read, self.left, context.drop
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            keys = self._keys(columns)
+            columns, keys = self._keys(context, columns, commits)
             needed = {"null_value": columns.values} if left else {"null_value": columns.values, "null_key": keys}
             at = present(commits, drop, **needed)
             if at is not None:
@@ -64,18 +38,18 @@ class JoinColumns:
             if gaps and not left:
                 at = [place for place, row in enumerate(rows) if row is not None]
                 columns, rows = columns.pick(at), [rows[place] for place in at]
-            if rows:
-                forward(columns.having(values=Column(join(columns, rows))), commits)
+            items = (columns.values.items, rows)
+            given = (columns.keys.items, *items) if self.with_key else items
+            columns, joined = call_each(context, columns, commits, self.joiner, *given)
+            if joined:
+                forward(columns.having(values=Column(joined)), commits)
 
         return on_columns
 
-    def _keys(self, columns: Columns) -> Column:
-        """Return the keys that are looked up."""
+    def _keys(self, context: OperatorContext, columns: Columns, commits: Commits) -> tuple[Columns, Column]:
+        """Return the records, and the keys that are looked up."""
         if self.select is None:
-            return columns.keys
-        return Column(list(map(self.select, columns.keys.items, columns.values.items)))
-
-    def _join(self, columns: Columns, rows: list[Any]) -> list[Any]:
-        if self.with_key:
-            return list(map(self.joiner, columns.keys.items, columns.values.items, rows))
-        return list(map(self.joiner, columns.values.items, rows))
+            return columns, columns.keys
+        items = columns.keys.items, columns.values.items
+        columns, keys = call_each(context, columns, commits, self.select, *items)
+        return columns, Column(keys)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from penstock.operators.base import Met
-from penstock.operators.join_columns import present
 from penstock.operators.outer_join_parts import (
     NEVER,
     Closed,
@@ -33,7 +32,7 @@ from penstock.operators.outer_join_parts import (
     waiting_of,
 )
 from penstock.operators.stream_join_columns import InnerSide
-from penstock.serde.columns import Columns, Commits, Irregular
+from penstock.serde.columns import Columns, Commits, Irregular, present
 from penstock.serde.merge import merge_columns
 from penstock.state.keys import parse_join_side_key, parse_list
 from penstock.state.outer_join import OuterJoinStore

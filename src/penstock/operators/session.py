@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.base import Contains, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.each import judge_of
 from penstock.operators.emit import Closed, Closing, EmitStrategy
 from penstock.operators.folds import add_counts, count_one, open_column_fold, zero
 from penstock.record import Headers, Windowed
@@ -36,6 +37,15 @@ class SessionWindowAggregate(Operator):
     merger: Callable[[Any, Any, Any], Any]
     emit: EmitStrategy = EmitStrategy.on_window_update
     send_old: bool = False
+
+    @property
+    def contains(self) -> Contains:
+        """Everything, if it counts; else what is irregular, as a record at which a function fails is judged."""
+        return Contains.everything if self._counts else Contains.as_a_whole
+
+    @property
+    def _counts(self) -> bool:
+        return self.initializer is zero and self.aggregator is count_one and self.merger is add_counts
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -101,7 +111,7 @@ class SessionWindowAggregate(Operator):
             store.make_column_fold(
                 self.windows.gap,
                 self.windows.grace,
-                (self.initializer, None if counting else self.aggregator, self.merger),
+                (self.initializer, None if counting else self.aggregator, self.merger, judge_of(context)),
                 (lambda: drop("null_key"), None if LatePolicy.dead_letter in context.late_policies else drop_late),
                 context.times_of,
             ),

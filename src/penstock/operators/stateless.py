@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import compress, repeat
 from operator import not_
-from typing import Any
+from typing import Any, ClassVar
 
-from penstock.operators.base import Forward, Operator, OperatorContext
+from penstock.operators.base import Contains, Forward, Operator, OperatorContext
+from penstock.operators.each import Failed, call_each, judge_each
 from penstock.record import Headers
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.columns import Column, Columns, Commits, OnColumns
 
 
 def has_key(key: Any, value: Any) -> bool:
@@ -26,6 +27,8 @@ def has_key(key: Any, value: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Filter(Operator):
     """Forward the records for which ``predicate(key, value)`` holds (``negate``: does not hold)."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
@@ -51,7 +54,8 @@ class Filter(Operator):
         predicate, negate = self.predicate, self.negate
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            answers: Iterable[Any] = map(predicate, columns.keys.items, columns.values.items)
+            items = columns.keys.items, columns.values.items
+            columns, answers = call_each(context, columns, commits, predicate, *items)
             at = list(compress(range(len(columns)), map(not_, answers) if negate else answers))
             if at:
                 forward(columns if len(at) == len(columns) else columns.pick(at), commits)
@@ -67,6 +71,8 @@ class Filter(Operator):
 @dataclass(frozen=True, slots=True)
 class SelectKey(Operator):
     """Replace the key by ``mapper(key, value)``."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[[Any, Any], Any]
 
@@ -86,8 +92,10 @@ class SelectKey(Operator):
         mapper = self.mapper
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            keys = list(map(mapper, columns.keys.items, columns.values.items))
-            forward(columns.having(keys=Column(keys)), commits)
+            items = columns.keys.items, columns.values.items
+            columns, keys = call_each(context, columns, commits, mapper, *items)
+            if keys:
+                forward(columns.having(keys=Column(keys)), commits)
 
         return on_columns
 
@@ -100,6 +108,8 @@ class SelectKey(Operator):
 @dataclass(frozen=True, slots=True)
 class Map(Operator):
     """Replace key and value by the pair ``mapper(key, value)``; a result that is not a pair is an error."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
@@ -122,8 +132,12 @@ class Map(Operator):
         mapper = self.mapper
 
         def on_columns(columns: Columns, commits: Commits) -> None:
-            pairs = list(map(mapper, columns.keys.items, columns.values.items))
-            forward(columns.having(*split_pairs(pairs)), commits)
+            items = columns.keys.items, columns.values.items
+            columns, pairs = call_each(context, columns, commits, mapper, *items)
+            if not are_pairs(pairs):
+                columns, pairs = call_each(context, columns, commits, as_pair, pairs, repeat("map"))
+            if pairs:
+                forward(columns.having(*split_pairs(pairs)), commits)
 
         return on_columns
 
@@ -137,6 +151,8 @@ class Map(Operator):
 class FlatMap(Operator):
     """Replace a record by the pairs of the iterable ``mapper(key, value)``, in order."""
 
+    contains: ClassVar[Contains] = Contains.irregular
+
     mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
@@ -144,10 +160,7 @@ class FlatMap(Operator):
         mapper = self.mapper
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            pairs = mapper(key, value)
-            if pairs is None:
-                raise TypeError("the function of flat_map must return an iterable of (key, value) pairs, not None")
-            for pair in pairs:
+            for pair in _some(mapper(key, value), "flat_map"):
                 if pair.__class__ is not tuple or len(pair) != 2:
                     pair = as_pair(pair, "flat_map")
                 forward(pair[0], pair[1], timestamp, headers)
@@ -163,10 +176,17 @@ class FlatMap(Operator):
         def on_columns(columns: Columns, commits: Commits) -> None:
             pairs: list[Any] = []
             at: list[int] = []
+            failed: list[Failed] = []
             for i, (key, value) in enumerate(zip(columns.keys.items, columns.values.items, strict=True)):
                 before = len(pairs)
-                pairs += mapper(key, value)
+                try:
+                    pairs += _some(mapper(key, value), "flat_map")
+                except Exception as error:  # what came before it was forwarded
+                    failed.append(Failed(i, error))
                 at += [i] * (len(pairs) - before)
+            if not are_pairs(pairs):
+                pairs, at = _as_pairs(pairs, at, failed)
+            judge_each(context, columns, commits, failed)
             if pairs:
                 forward(columns.spread(at, *split_pairs(pairs)), commits)
 
@@ -181,6 +201,8 @@ class FlatMap(Operator):
 @dataclass(frozen=True, slots=True)
 class MapValues(Operator):
     """Replace the value by ``mapper(value)``, or ``mapper(key, value)`` where ``with_key``. The key stays."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[..., Any]
     with_key: bool = False
@@ -205,8 +227,10 @@ class MapValues(Operator):
 
         def on_columns(columns: Columns, commits: Commits) -> None:
             values = columns.values.items
-            mapped = list(map(mapper, columns.keys.items, values) if with_key else map(mapper, values))
-            forward(columns.having(values=Column(mapped)), commits)
+            items = (columns.keys.items, values) if with_key else (values,)
+            columns, mapped = call_each(context, columns, commits, mapper, *items)
+            if mapped:
+                forward(columns.having(values=Column(mapped)), commits)
 
         return on_columns
 
@@ -219,6 +243,8 @@ class MapValues(Operator):
 @dataclass(frozen=True, slots=True)
 class FlatMapValues(Operator):
     """Replace a record by one record per item of ``mapper(value)``, or ``mapper(key, value)`` where ``with_key``."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[..., Iterable[Any]]
     with_key: bool = False
@@ -246,11 +272,16 @@ class FlatMapValues(Operator):
         def on_columns(columns: Columns, commits: Commits) -> None:
             items: list[Any] = []
             at: list[int] = []
+            failed: list[Failed] = []
             keys = columns.keys.items if with_key else repeat(None)
             for i, (key, value) in enumerate(zip(keys, columns.values.items, strict=False)):
                 before = len(items)
-                items += mapper(key, value) if with_key else mapper(value)
+                try:
+                    items += mapper(key, value) if with_key else mapper(value)
+                except Exception as error:  # what came before it was forwarded
+                    failed.append(Failed(i, error))
                 at += [i] * (len(items) - before)
+            judge_each(context, columns, commits, failed)
             if items:
                 forward(columns.spread(at, columns.keys.pick(at), Column(items)), commits)
 
@@ -335,6 +366,8 @@ class Print(Operator):
 class PassThrough(Operator):
     """Forward the record as it is: merge nodes, branch children, joins' pass nodes."""
 
+    contains: ClassVar[Contains] = Contains.irregular
+
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
 
@@ -380,11 +413,43 @@ class Branch(Operator):
         return self.predicates
 
 
+def _some(found: Any, verb: str) -> Iterable[Any]:
+    """Return what a mapper has made of a record, if it is anything."""
+    if found is None:
+        raise TypeError(f"the function of {verb} must return an iterable of (key, value) pairs, not None")
+    return found  # type: ignore[no-any-return]
+
+
+def _as_pairs(found: list[Any], at: list[int], failed: list[Failed]) -> tuple[list[Any], list[int]]:
+    """Return as pairs what mappers have made of records; of a record nothing from the first on that is none, which is a failure."""
+    pairs: list[Any] = []
+    places: list[int] = []
+    ended = -1
+    for item, place in zip(found, at, strict=True):
+        if place == ended:
+            continue
+        try:
+            pairs.append(as_pair(item, "flat_map"))
+            places.append(place)
+        except TypeError as error:
+            ended = place
+            failed[:] = [other for other in failed if other.at != place]  # it was not called so far
+            failed.append(Failed(place, error))
+    failed.sort(key=lambda one: one.at)
+    return pairs, places
+
+
+def are_pairs(items: list[Any]) -> bool:
+    """Whether all items are tuples of two.
+
+    >>> are_pairs([(1, 2)]), are_pairs([(1, 2), [1, 2]])
+    (True, False)
+    """
+    return all(item.__class__ is tuple and len(item) == 2 for item in items)
+
+
 def split_pairs(pairs: list[Any]) -> tuple[Column, Column]:
-    """Return pairs as two columns; what is not a pair is told of by the way of single records."""
-    for pair in pairs:
-        if pair.__class__ is not tuple or len(pair) != 2:
-            raise Irregular
+    """Return pairs as two columns."""
     return Column([pair[0] for pair in pairs]), Column([pair[1] for pair in pairs])
 
 

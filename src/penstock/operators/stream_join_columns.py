@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.operators.base import Met, OperatorContext
-from penstock.operators.join_columns import present
-from penstock.serde.columns import Column, Columns, Commits
+from penstock.serde.columns import Column, Columns, Commits, present
 from penstock.serde.merge import binary, merge_columns
 from penstock.state.kept_rows import Asked, Matches
 from penstock.state.window import WindowStore

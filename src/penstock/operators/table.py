@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.operators.base import Forward, Operator, OperatorContext, TableView
+from penstock.operators.base import Contains, Forward, Operator, OperatorContext, TableView
 from penstock.operators.materialized import open_rows
 from penstock.operators.process import open_transformer
 from penstock.operators.table_aggregate import (
@@ -166,6 +166,8 @@ class TableTransformValues(Operator):
 @dataclass(frozen=True, slots=True)
 class TableToStream(Operator):
     """Forward the new value of every update, tombstones too; with ``mapper(key, value)``, under another key."""
+
+    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[[Any, Any], Any] | None = None
 

@@ -5,12 +5,11 @@ By column the updates are told by place before anything is written, so that join
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
-from penstock.operators.join_columns import present
+from penstock.operators.folds import with_keys
 from penstock.operators.materialized import open_rows
 from penstock.record import Change, Headers
 from penstock.serde.columns import Columns, Commits, OnColumns
@@ -61,7 +60,7 @@ class TableSource(Operator):
         """Return the same for many records: as columns, updates are their new values."""
         drop = context.drop
         if self.store is None:
-            return None if forward is None else _open_with_keys(forward, drop)
+            return None if forward is None else with_keys(forward, drop)
         store = context.store(self.store)
         put = store.make_column_put() if isinstance(store, RowStore) else None
         if put is None:
@@ -69,7 +68,7 @@ class TableSource(Operator):
         if store.cached:
             if forward is not None:
                 store.on_flush_columns(forward)
-            return _open_with_keys(put, drop)
+            return with_keys(put, drop)
         if forward is None or self.send_old:
             return None
 
@@ -77,24 +76,11 @@ class TableSource(Operator):
             put(columns, commits)
             forward(columns, commits)
 
-        return _open_with_keys(put_and_forward, drop)
+        return with_keys(put_and_forward, drop)
 
     def touches(self) -> tuple[str, ...]:
         """The store, if there is one."""
         return () if self.store is None else (self.store,)
-
-
-def _open_with_keys(on_columns: OnColumns, drop: Callable[[str], None]) -> OnColumns:
-    """Return what takes the records that have a key, and drops the others."""
-
-    def with_keys(columns: Columns, commits: Commits) -> None:
-        at = present(commits, drop, null_key=columns.keys)
-        if at is not None:
-            columns = columns.pick(at)
-        if len(columns):
-            on_columns(columns, commits)
-
-    return with_keys
 
 
 @dataclass(frozen=True, slots=True)

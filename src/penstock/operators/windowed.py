@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.operators.base import Emit, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.base import Contains, Emit, Forward, Operator, OperatorContext, table_emitter
+from penstock.operators.each import judge_of
 from penstock.operators.emit import Closed, Closing, EmitStrategy
-from penstock.operators.folds import count_one, fold_values, open_column_fold, zero
+from penstock.operators.folds import count_one, fold_values, open_column_fold, with_keys, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
@@ -39,6 +40,15 @@ class WindowAggregate(Operator):
     aggregator: Callable[[Any, Any, Any], Any]
     emit: EmitStrategy = EmitStrategy.on_window_update
     send_old: bool = False
+
+    @property
+    def contains(self) -> Contains:
+        """Everything, if it counts; else what is irregular, as a record at which a function fails is judged."""
+        return Contains.everything if self._counts else Contains.as_a_whole
+
+    @property
+    def _counts(self) -> bool:
+        return self.initializer is zero and self.aggregator is count_one
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -102,18 +112,14 @@ class WindowAggregate(Operator):
             for _ in range(count):
                 drop("late_window")
 
-        return open_column_fold(
-            store.make_column_fold(
-                Hopping(windows.size, windows.advance, windows.grace),
-                self.initializer,
-                None if counting else fold_values(self.aggregator),
-                None if LatePolicy.dead_letter in context.late_policies else drop_late,
-                context.times_of,
-            ),
-            store,
-            forward,
-            self.send_old,
+        on_columns = store.make_column_fold(
+            Hopping(windows.size, windows.advance, windows.grace),
+            self.initializer,
+            None if counting else fold_values(self.aggregator)._replace(judge=judge_of(context)),
+            None if LatePolicy.dead_letter in context.late_policies else drop_late,
+            context.times_of,
         )
+        return open_column_fold(on_columns and with_keys(on_columns, drop), store, forward, self.send_old)
 
     def touches(self) -> tuple[str, ...]:
         """The store."""

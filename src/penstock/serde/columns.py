@@ -31,6 +31,18 @@ class Unreadable(Irregular):
     """What came from outside cannot be read: some record of these is to be judged, others are not."""
 
 
+class Called(Irregular):
+    """These records are not for columns, which shows when functions have been called for them: they are to go as they were."""
+
+
+class Changed(Irregular):
+    """A function may have changed the values of these records, and nothing says what they were: they are to be read again."""
+
+
+#: classes whose objects nobody can change
+FIXED = frozenset({int, str, bytes, float, bool, type(None)})
+
+
 class Column:
     """Keys or values of records, in order; None is Kafka's null.
 
@@ -191,6 +203,22 @@ class Column:
             column._at = at if self._at is None else [self._at[i] for i in at]
         return column
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether nobody can change the items."""
+        return all(item.__class__ in FIXED for item in self.items)
+
+    def unchanged(self) -> Column | None:
+        """Return the items as they were, whatever functions have done to them; None if nothing says what they were.
+
+        >>> numbers = Column([1, 2])
+        >>> numbers.unchanged() is numbers, Column([[1]]).unchanged()
+        (True, None)
+        """
+        if self._data is not None:
+            return Column(data=self._bytes(), serde=self._serde, made=self._made)
+        return self if self.is_fixed else None
+
     def _bytes(self) -> pa.Array | list[bytes | None]:
         assert self._data is not None
         if self._at is not None:
@@ -349,6 +377,16 @@ class Columns:
         """Return the records at these places."""
         return self.spread(at, self.keys.pick(at), self.values.pick(at))
 
+    def unchanged(self) -> Columns | None:
+        """Return the records as they were, whatever functions have done to them; None if nothing says what they were.
+
+        Nor does anything say how they would be if other nodes have them, too: which functions have had their turn, and which have not.
+        """
+        if self.shared and not self.values.is_fixed:
+            return None
+        keys, values = self.keys.unchanged(), self.values.unchanged()
+        return None if keys is None or values is None else self.having(keys, values)
+
     def at(self, places: Any, timestamps: Any) -> Columns:
         """Return the records at these places, with timestamps of their own."""
         picked = self.pick(places.tolist())
@@ -367,6 +405,57 @@ class Columns:
 Commits: TypeAlias = list[Callable[[], None]]
 #: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
 OnColumns: TypeAlias = Callable[[Columns, Commits], None]
+
+
+def present(commits: Commits, drop: Callable[[str], None], **needed: Column) -> list[int] | None:
+    """Return the places of the records that miss nothing, None: all; the others are dropped, for the first thing missing.
+
+    >>> dropped, commits = [], []
+    >>> present(commits, dropped.append, null_value=Column([1, None, 3]), null_key=Column(["a", "b", None]))
+    [0]
+    >>> [commit() for commit in commits], dropped
+    ([None], ['null_value', 'null_key'])
+    """
+    if not any(column.has_nulls for column in needed.values()):
+        return None
+    dropped: list[str] = []
+    at: list[int] = []
+    for place, items in enumerate(zip(*(column.items for column in needed.values()), strict=True)):
+        if None not in items:
+            at.append(place)
+        else:
+            dropped += [next(reason for reason, item in zip(needed, items, strict=True) if item is None)]
+
+    def commit() -> None:
+        for reason in dropped:
+            drop(reason)
+
+    commits.append(commit)
+    return at
+
+
+def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[pa.Array, dict[int, Exception]]:
+    """Return items as bytes, null where the serde raises, and what it raises there, by place.
+
+    >>> from penstock.serde import Serdes
+    >>> rows, refused = rows_of(Column([1, {2}, None]), Serdes.json)
+    >>> rows.to_pylist(), list(refused)
+    ([b'1', None, None], [1])
+    """
+    try:
+        return column.arrow_of(serde, read=read), {}
+    except Unreadable:
+        raise
+    except Exception:  # whatever it raises: each item is asked for by itself
+        refused: dict[int, Exception] = {}
+    rows: list[bytes | None] = []
+    for place, item in enumerate(column.items):
+        try:
+            rows.append(None if item is None else serde.serialize(item))
+        except Exception as error:
+            refused[place] = error
+            rows.append(None)
+    return pa.array(rows, pa.binary()), refused
 
 
 def all_or_nothing(steps: Iterable[Callable[[Commits], None]], *, must: bool = False) -> bool:

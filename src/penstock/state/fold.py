@@ -7,7 +7,7 @@ of keys nearly every record is a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from operator import is_
 from types import NoneType
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.serde import Serde, Serdes
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
+from penstock.serde.columns import Called, Changed, Column, Columns, Commits, Irregular, OnColumns, present
 from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
 from penstock.state.native import objects
@@ -30,6 +30,8 @@ FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
 _CONSTANT = _FIXED | {NoneType}
+#: values of a key that are folded between two marks to which a failure goes back
+SLICE = 256
 
 
 class Fold(NamedTuple):
@@ -37,6 +39,14 @@ class Fold(NamedTuple):
 
     one: Callable[[Any, Any, Any], Any]
     many: FoldValues
+    #: folds records one by one; None: who folds by column takes all of them, or none
+    single: Callable[[Columns], None] | None = None
+    #: judges records at which the function has failed, by their places; None: the first failure is the end
+    judge: Callable[[Columns, list[tuple[int, Exception]]], None] | None = None
+
+
+#: of which groups records are left to be folded one by one, and from which on: an index of the order of the groups
+Left: TypeAlias = dict[int, int]
 
 
 def settler(serde: Serde[Any]) -> Callable[[Any], Any]:
@@ -44,7 +54,7 @@ def settler(serde: Serde[Any]) -> Callable[[Any], Any]:
 
     def settle(value: Any) -> Any:
         if value is None:
-            raise Irregular
+            raise Called
         return serde.deserialize(serde.serialize(value))
 
     return settle
@@ -54,6 +64,13 @@ def kept_between(serde: Serde[Any], columns: Columns) -> frozenset[type]:
     """Return the classes of values that need not be settled; of records that others have, too, nothing that can be changed."""
     classes = kept_classes(serde)
     return classes & _FIXED if columns.shared else classes
+
+
+class Failed(NamedTuple):
+    """Records at which a function has failed, by their index in the order of the groups; of groups with such, the last record folded."""
+
+    at: dict[int, Exception]
+    last: dict[int, int]
 
 
 class Folding(NamedTuple):
@@ -70,16 +87,42 @@ class Folding(NamedTuple):
             return []
         return columns.values.items_at(groups.order if at is None else at[groups.order], kept=columns.shared)
 
-    def folded(self, columns: Columns, groups: Groups, items: list[Any], before: Before, at: Any = None) -> Folded:
-        """Return the new row of each group, of their ``items`` and of what there was before."""
+    def folded(
+        self,
+        columns: Columns,
+        groups: Groups,
+        items: list[Any],
+        before: Before,
+        at: Any = None,
+        left: Left | None = None,
+        failed: Failed | None = None,
+    ) -> Folded:
+        """Return the new row of each group, of their ``items`` and of what there was before.
+
+        ``left``: takes in what is left; None: nothing may be. The row of a group of which all is left is null. ``failed``: takes in at
+        which records a function has failed, which are not part of the rows. The row of a group without any other is null.
+        """
         places, last = (groups.order, groups.last) if at is None else (at[groups.order], at[groups.last])
         times = columns.timestamps[places]
-        if len(places) > len(groups):
-            times = np.maximum.reduceat(times, groups.starts)
         if self.fold is None:
             values = self._counted(columns, groups, places, before.values)
+        elif failed is not None:
+            values = self._folded_but_failed(self.fold, columns, groups, items, before.values, places, failed)
+            if failed.at:
+                last = last.copy()
+                for group, index in failed.last.items():
+                    last[group] = places[index]
+                times[list(failed.at)] = -1
         else:
-            values = self._written(self._new(self.fold, columns, groups, items, self._old(before.values)))
+            new = self._new(self.fold, columns, groups, items, self._old(before.values), left)
+            values = self._written(new, groups, left)
+        if left:
+            last = last.copy()
+            for group, since in left.items():
+                last[group] = places[max(since - 1, 0)]
+                times[since : groups.ends[group]] = -1
+        if len(places) > len(groups):
+            times = np.maximum.reduceat(times, groups.starts)
         return Folded(values, np.maximum(times, before.times), last)
 
     def _old(self, rows: pa.Array) -> Iterable[Any]:
@@ -105,34 +148,167 @@ class Folding(NamedTuple):
             counts = np.add.reduceat(columns.counts[places], groups.starts)
         if self.value == Serdes.int64:
             return int64_sums(rows, counts)
-        return self._written([old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)])
+        new = [old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)]
+        return self._written(new, groups, None)
 
-    def _new(self, fold: Fold, columns: Columns, groups: Groups, items: list[Any], old: Iterable[Any]) -> list[Any]:
+    def _new(
+        self, fold: Fold, columns: Columns, groups: Groups, items: list[Any], old: Iterable[Any], left: Left | None
+    ) -> list[Any]:
         """Fold the values of each group. All are written after all were made, so two of them must not be one object."""
-        one, many = fold
         keys = Column(data=groups.names, serde=self.key).items
         first = items if len(items) == len(keys) else [items[place] for place in groups.starts.tolist()]
-        new = list(map(one, keys, first, old))
+        new = _first(map(fold.one, keys, first, old), groups, left)
         replaced = []
         kept, settle = kept_between(self.value, columns), settler(self.value)
         several = np.flatnonzero(groups.ends - groups.starts > 1)
         begins, ends = groups.starts[several] + 1, groups.ends[several]
         for group, begin, end in zip(several.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            if left and group in left:
+                continue
             begun = new[group]
-            made = begun if begun.__class__ in kept else settle(begun)
-            made = many(keys[group], items[begin:end], made, kept, settle)
+            try:
+                if end - begin <= SLICE:
+                    made = begun if begun.__class__ in kept else settle(begun)
+                    made = fold.many(keys[group], items[begin:end], made, kept, settle)
+                else:
+                    made = self._in_slices(fold, keys[group], items, (begin, end), begun, (kept, settle))
+            except Exception as error:
+                if left is None:
+                    raise
+                made, left[group] = (error.made, error.since) if isinstance(error, _Failed) else (None, begin - 1)
             if made is not begun:
                 new[group] = made
                 replaced.append(begun)
         if not are_apart([*new, *replaced]):
-            raise Irregular
+            raise Called
         return new
 
-    def _written(self, new: list[Any]) -> pa.Array:
-        """Return new rows as bytes."""
-        if any(map(is_, new, repeat(None))):
-            raise Irregular
+    def _folded_but_failed(
+        self,
+        fold: Fold,
+        columns: Columns,
+        groups: Groups,
+        items: list[Any],
+        before: pa.Array,
+        places: Any,
+        failed: Failed,
+    ) -> pa.Array:
+        """Return the new rows, without the records at which a function has failed: these, and few around them, are folded one by one."""
+        left: Left = {}
+        new = self._new(fold, columns, groups, items, self._old(before), left)
+        if not left:
+            return self._written_or_called(new, groups)
+        unchanged = None if columns.shared and not columns.values.is_fixed else columns.values.unchanged()
+        if unchanged is None:
+            raise Changed
+        for group, since in left.items():
+            begin, end = int(groups.starts[group]), int(groups.ends[group])
+            old = before[group].as_py() if since == begin else self.value.serialize(new[group])
+            key = self.key.deserialize(groups.keys[group])
+            row = self._one_by_one(fold, key, unchanged, places, (since, end), old, failed)
+            done = [index for index in range(begin, end) if index not in failed.at]
+            failed.last[group] = done[-1] if done else begin
+            new[group] = self.value.deserialize(row) if done and row is not None else None
         return Column(new).arrow_of(self.value)
+
+    def _written_or_called(self, new: list[Any], groups: Groups) -> pa.Array:
+        try:
+            return self._written(new, groups, None)
+        except Exception as error:  # one by one it is judged
+            raise Called from error
+
+    def _one_by_one(
+        self,
+        fold: Fold,
+        key: Any,
+        values: Column,
+        places: Any,
+        part: tuple[int, int],
+        old: bytes | None,
+        failed: Failed,
+    ) -> bytes | None:
+        """Fold values of a key, as they were, into a row."""
+        begin, end = part
+        for index, value in enumerate(values.pick(places[begin:end].tolist()).items, begin):
+            try:
+                made = fold.one(key, value, self.initializer() if old is None else self.value.deserialize(old))
+            except Exception as error:
+                failed.at[index] = error
+                continue
+            old = _row(self.value, made)
+            if old is None:  # it is deleted, and may begin again, or cannot be written
+                raise Called
+        return old
+
+    def _in_slices(
+        self, fold: Fold, key: Any, items: list[Any], part: tuple[int, int], made: Any, between: tuple[Any, Any]
+    ) -> Any:
+        """Fold many values of a key, some at a time: what was made of those before a failure stays."""
+        kept, settle = between
+        begin, end = part
+        written: bytes | None = None
+        for at in range(begin, end, SLICE):
+            try:
+                made = made if made.__class__ in kept else settle(made)
+                if at > begin:
+                    written = self.value.serialize(made)
+                made = fold.many(key, items[at : min(at + SLICE, end)], made, kept, settle)
+            except Exception as error:
+                if written is None:
+                    raise
+                raise _Failed(self.value.deserialize(written), at) from error
+        return made
+
+    def _written(self, new: list[Any], groups: Groups, left: Left | None) -> pa.Array:
+        """Return new rows as bytes."""
+        if left is None:
+            if any(map(is_, new, repeat(None))):
+                raise Called
+            return Column(new).arrow_of(self.value)
+        try:
+            rows = Column(new).arrow_of(self.value)
+        except Exception:  # whatever the serde raises: each is asked for by itself
+            rows = pa.array([_row(self.value, value) for value in new], pa.binary())
+        if rows.null_count:
+            for group in np.flatnonzero(rows.is_null().to_numpy(zero_copy_only=False)).tolist():
+                left[group] = int(groups.starts[group])
+        return rows
+
+
+class _Failed(Exception):
+    """A function has failed at one of many values: what was made before, and from which value on it is to be made again."""
+
+    def __init__(self, made: Any, since: int) -> None:
+        super().__init__()
+        self.made = made
+        self.since = since
+
+
+def _row(serde: Serde[Any], value: Any) -> bytes | None:
+    try:
+        return None if value is None else serde.serialize(value)
+    except Exception:  # one by one its record is judged
+        return None
+
+
+def _first(calls: Iterator[Any], groups: Groups, left: Left | None) -> list[Any]:
+    """Return what was made of the first value of each group; None, and all its values are left, where a function failed."""
+    new: list[Any] = []
+    while len(new) < len(groups):
+        try:
+            new.extend(calls)  # what was made before a failure stays there, and the calls go on behind it
+            failed = len(groups) - len(new)  # StopIteration ends the calls; so does what begins a row, if it fails
+        except Exception:
+            if left is None:
+                raise
+            failed = 1
+        if failed and left is None:
+            raise Called
+        for group in range(len(new), len(new) + failed):
+            assert left is not None
+            left[group] = int(groups.starts[group])
+        new += [None] * failed
+    return new
 
 
 def are_apart(items: list[Any]) -> bool:
@@ -148,15 +324,83 @@ def are_apart(items: list[Any]) -> bool:
     return len(set(places)) == len(places)
 
 
-def open_fold(rows: WriteBack, folding: Folding, number: Callable[[], int]) -> OnColumns:
-    """Return what folds records by column into the rows of a store."""
+def open_fold(
+    rows: WriteBack, folding: Folding, number: Callable[[], int], drop: Callable[[str], None] | None = None
+) -> OnColumns:
+    """Return what folds records by column into the rows of a store.
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        groups = Groups(columns.keys.arrow_of(folding.key))
+    ``drop``: counts a record without a key or a value; None: there is none. Records at which a function fails are folded one by one once
+    all others are, with few of the same key before and after them.
+    """
+
+    def fold_some(columns: Columns, commits: Commits) -> _Rest | None:
+        try:
+            keys = columns.keys.arrow_of(folding.key)
+        except Exception as error:
+            raise Irregular from error
+        if keys.null_count:
+            return fold_present(columns, commits)
+        groups = Groups(keys)
         items = folding.items(columns, groups)
         if columns.counts is None and columns.values.has_nulls:
+            return fold_present(columns, commits)
+        left: Left | None = None if folding.fold is None or folding.fold.single is None else {}
+        folded, names = folding.folded(columns, groups, items, rows.before_fold(groups.names), left=left), groups.names
+        rest = None
+        if left:
+            rest = _Rest.of(columns, groups, left)
+            there = folded.values.is_valid()
+            kept = there.to_numpy(zero_copy_only=False)
+            names = names.filter(there)
+            folded = Folded(folded.values.filter(there), folded.times[kept], folded.last[kept])
+        if len(names):
+            commits.append(lambda: rows.lay(Sheet(names, folded, columns, number)))
+        return rest
+
+    def fold_present(columns: Columns, commits: Commits) -> _Rest | None:
+        if drop is None:
             raise Irregular
-        folded = folding.folded(columns, groups, items, rows.before_fold(groups.names))
-        commits.append(lambda: rows.lay(Sheet(groups.names, folded, columns, number)))
+        at = present(commits, drop, null_key=columns.keys, null_value=columns.values)
+        return fold_some(columns.pick(at), commits) if at else None
+
+    def fold_rest(rest: _Rest | None) -> None:
+        assert folding.fold is not None
+        assert folding.fold.single is not None
+        while rest is not None:
+            folding.fold.single(rest.small)
+            columns, rest = rest.others, None
+            commits: Commits = []
+            try:
+                rest = fold_some(columns, commits) if len(columns) else None
+            except Exception:  # whatever it is: one by one a record is told of, or judged
+                unchanged = columns.unchanged()
+                assert unchanged is not None
+                folding.fold.single(unchanged)
+                return
+            for commit in commits:
+                commit()
+
+    def on_columns(columns: Columns, commits: Commits) -> None:
+        rest = fold_some(columns, commits)
+        if rest is not None:
+            commits.append(lambda: fold_rest(rest))
 
     return on_columns
+
+
+class _Rest(NamedTuple):
+    """Records of a fold that are left, as they were: those that are folded one by one, and the others of the same keys, behind them."""
+
+    small: Columns
+    others: Columns
+
+    @staticmethod
+    def of(columns: Columns, groups: Groups, left: Left) -> _Rest:
+        """Return what is left of some groups."""
+        unchanged = columns.unchanged()
+        if unchanged is None:
+            raise Changed
+        parts = [(since, min(since + SLICE + 1, int(groups.ends[group])), group) for group, since in left.items()]
+        small = np.concatenate([groups.order[begin:end] for begin, end, _ in parts])
+        others = np.concatenate([groups.order[end : groups.ends[group]] for _, end, group in parts])
+        return _Rest(unchanged.pick(np.sort(small).tolist()), unchanged.pick(np.sort(others).tolist()))

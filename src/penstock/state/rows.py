@@ -181,11 +181,13 @@ class RowStore(KeyValueVerbs):
 
         return fold
 
-    def make_column_fold(self, initializer: Callable[[], Any], fold: Folds | None) -> OnColumns | None:
+    def make_column_fold(
+        self, initializer: Callable[[], Any], fold: Folds | None, drop: Callable[[str], None] | None = None
+    ) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
         if not self.cached or self._expiry is not None:
             return None
-        return open_fold(self._rows, Folding(self._key, self._value, initializer, fold), self._next_number)
+        return open_fold(self._rows, Folding(self._key, self._value, initializer, fold), self._next_number, drop)
 
     def make_column_put(self) -> OnColumns | None:
         """Return what puts the values of many records, and tells of them, or None where rows expire."""

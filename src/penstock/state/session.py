@@ -97,13 +97,13 @@ class SessionStore(SegmentedStore):
         self,
         gap: int,
         grace: int,
-        functions: tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any]],
+        functions: tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any], Callable[..., None] | None],
         drops: tuple[Callable[[], None], Callable[[], None] | None],
         times_of: TimesOf,
     ) -> OnColumns | None:
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer.
 
-        ``functions``: initializer, aggregator (None: records are counted) and merger.
+        ``functions``: initializer, aggregator (None: records are counted) and merger; and what judges records at which they fail.
         """
         if not self.cached or not self.spec.persistent or self.spec.time_ordered or self._writers != 1:
             return None

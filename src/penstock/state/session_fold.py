@@ -40,6 +40,8 @@ class SessionFold(NamedTuple):
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any] | None
     merger: Callable[[Any, Any, Any], Any]
+    #: judges records at which a function has failed, by their places; None: the first failure is the end
+    judge: Callable[[Columns, list[tuple[int, Exception]]], None] | None = None
 
 
 def open_session_fold(
@@ -75,6 +77,8 @@ def open_session_fold(
                 if drop_late is not None:
                     drop_late()
             rows.put_many(keys, positions, [(*entry, number()) for entry in entries])
+            if fold.judge is not None:
+                fold.judge(columns, sorted(folded.failed, key=lambda failed: failed[0]))
 
         commits.append(commit)
 
@@ -93,6 +97,7 @@ class _Folded:
         self._least = ((np.maximum(now, rows.observed) - rows.retention) // rows.interval * rows.interval).tolist()
         self._closed = (now - fold.grace - fold.gap).tolist()
         self.late = 0
+        self.failed: list[tuple[int, Exception]] = []
         self._ends = [-1] * len(columns)
         self._writes: list[Write] = []
         self._run()
@@ -127,16 +132,20 @@ class _Folded:
         for place in places:
             start = end = time = times[place]
             low, high, turn = time - gap, time + gap, 0
-            value = 0 if counting else fold.initializer()
             found = [session for session in sessions if session[0] >= low and session[1] <= high] if sessions else ()
-            for other_end, other_start, other, raw in found:
-                if raw:
-                    other = decode(other)
-                value = value + other if counting else fold.merger(name, value, other)
-                if other_start < start:
-                    start = other_start
-                if other_end > end:
-                    end = other_end
+            try:
+                value = 0 if counting else fold.initializer()
+                for other_end, other_start, other, raw in found:
+                    if raw:
+                        other = decode(other)
+                    value = value + other if counting else fold.merger(name, value, other)
+                    if other_start < start:
+                        start = other_start
+                    if other_end > end:
+                        end = other_end
+            except Exception as error:
+                self._fail(place, error)
+                continue
             if end < closed[place]:
                 self.late += 1
                 continue
@@ -151,10 +160,18 @@ class _Folded:
                     written.pop(position, None)
                     if position in there:
                         written[position] = (place, turn, key, position, None)
-            value = value + 1 if counting else self._aggregated(name, items[place], value)
+            try:
+                value = value + 1 if counting else self._aggregated(name, items[place], value)
+            except Irregular:
+                raise
+            except Exception as error:
+                self._fail(place, error)
+                if found and (start != end or end != time):  # they are gone all the same
+                    sessions = [session for session in sessions if session[0] < low or session[1] > high]
+                continue
             raw = value.__class__ not in kept
             if raw:
-                value = fold.value.serialize(value)
+                value = self._written(value)
             if len(found) == len(sessions):
                 sessions = [(end, start, value, raw)]
             else:
@@ -165,6 +182,19 @@ class _Folded:
             written.pop(position, None)
             written[position] = (place, turn + 1, key, position, (value, raw))
         self._writes += written.values()
+
+    def _fail(self, place: int, error: Exception) -> None:
+        """Note a record at which a function has failed."""
+        if self._fold.judge is None:
+            raise error
+        self._ends[place] = -1
+        self.failed.append((place, error))
+
+    def _written(self, value: Any) -> bytes:
+        try:
+            return self._fold.value.serialize(value)
+        except Exception as error:  # one by one it is judged
+            raise Irregular from error
 
     def _aggregated(self, name: Any, item: Any, value: Any) -> Any:
         assert self._fold.aggregator is not None

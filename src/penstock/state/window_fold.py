@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Columns, Commits, Irregular, OnColumns
+from penstock.serde.columns import Called, Columns, Commits, Irregular, OnColumns
 from penstock.serde.groups import Groups
-from penstock.state.fold import Folding
+from penstock.state.fold import Failed, Folding
 from penstock.state.segmented import Segmented
 from penstock.state.sheet import Folded, before_of, order_of_places
 
@@ -57,6 +57,12 @@ class Rows(NamedTuple):
         folded = Folded(values.take(at), times[order], last[order])
         return Rows(self.names.take(at), self.opens[order], folded, self.writes[order])
 
+    def where(self, mask: pa.Array) -> Rows:
+        """Return some of them."""
+        kept, (values, times, last) = mask.to_numpy(zero_copy_only=False), self.folded
+        folded = Folded(values.filter(mask), times[kept], last[kept])
+        return Rows(self.names.filter(mask), self.opens[kept], folded, self.writes[kept])
+
 
 def open_window_fold(
     rows: Segmented,
@@ -83,12 +89,12 @@ def open_window_fold(
             raise Irregular
         at, starts = at[in_time], starts[in_time]
         _check_kept(rows, now[at], starts)
-        made = None
+        made, failed = None, dict[int, Exception]()
         if len(at):
             tumbling = windows.advance == windows.size
             if not tumbling or len(at) < len(keys):
                 keys = keys.take(pa.array(at))
-            made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at).in_order()
+            made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at, failed).in_order()
 
         def commit() -> None:
             if late and drop_late is not None:
@@ -96,11 +102,13 @@ def open_window_fold(
             if made is not None:
                 entries = list(made.folded.entries(columns, iter(number, None)))
                 rows.put_many(made.names.to_pylist(), made.opens.tolist(), entries)
+            if failed and folding.fold is not None and folding.fold.judge is not None:
+                folding.fold.judge(columns, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
         commits.append(commit)
 
-    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Rows:
-        """Fold the records at these places, each with its key and the start of its window."""
+    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
+        """Fold the records at these places, each with its key and the start of its window; ``failed``: those that are not, by index."""
         firsts, window = np.unique(starts, return_inverse=True)
         groups = Groups(keys, window)
         edges = np.searchsorted(groups.parts, np.arange(len(firsts) + 1)).tolist()
@@ -109,15 +117,26 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        folded = folding.folded(columns, groups, folding.items(columns, groups, at), before_of(found), at)
-        return Rows(groups.names, firsts[groups.parts], folded, groups.last)
+        mine = None if folding.fold is None or folding.fold.judge is None else Failed({}, {})
+        folded = folding.folded(columns, groups, folding.items(columns, groups, at), before_of(found), at, failed=mine)
+        made = Rows(groups.names, firsts[groups.parts], folded, groups.last)
+        if mine is None or not mine.at:
+            return made
+        failed.update((int(groups.order[index]), error) for index, error in mine.at.items())
+        writes = groups.last.copy()
+        for group, index in mine.last.items():
+            writes[group] = groups.order[index]
+        return made._replace(writes=writes).where(folded.values.is_valid())
 
-    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any) -> Rows:
+    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> Rows:
         """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
         shared, parts = columns.as_shared(), []
         for start in np.unique(starts).tolist():
             mine = np.flatnonzero(starts == start)
-            part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine])
+            fails = dict[int, Exception]()
+            part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine], fails)
+            if fails:  # one by one such a record does not come to its other windows
+                raise Called
             parts.append(part._replace(writes=mine[part.writes]))
         names, opens, folded, writes = zip(*parts, strict=True)
         values, times, last = zip(*folded, strict=True)

@@ -1,0 +1,68 @@
+"""A function of the user's, called for each record of a batch: a record that it fails at is judged, the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from penstock.operators.base import OperatorContext
+from penstock.serde.columns import Changed, Columns, Commits
+
+
+class Failed(NamedTuple):
+    """A record that a function failed at: its place among those it was called for, and what was raised."""
+
+    at: int
+    error: Exception
+
+
+def call_each(
+    context: OperatorContext, columns: Columns, commits: Commits, function: Callable[..., Any], *args: Iterable[Any]
+) -> tuple[Columns, list[Any]]:
+    """Call a function for each record; return the records that it did not fail at, and its answers.
+
+    It sees each record once, whatever it does with others. ``args``: what it is called with, a column each.
+    """
+    answers: list[Any] = []
+    failed: list[Failed] = []
+    calls, count = map(function, *args), len(columns)
+    while True:
+        try:
+            answers.extend(calls)  # what was answered before a failure stays there, and the calls go on behind it
+            if len(answers) + len(failed) == count:
+                break
+            error: Exception = StopIteration()  # raised by the function, it ends the calls
+        except Exception as raised:
+            error = raised
+        failed.append(Failed(len(answers) + len(failed), error))
+        if not context.forgives:
+            break
+    if not failed:
+        return columns, answers
+    judge_each(context, columns, commits, failed)
+    gone = {at for at, _ in failed}
+    return columns.pick([at for at in range(count) if at not in gone]), answers
+
+
+def judge_each(context: OperatorContext, columns: Columns, commits: Commits, failed: list[Failed]) -> None:
+    """Let the records that a function failed at be judged, if all goes well; one by one, where the first failure is the end."""
+    if failed and not context.forgives:
+        raise Changed from failed[0].error
+    if failed:
+        commits.append(partial(_judge, context, columns, failed))
+
+
+def _judge(context: OperatorContext, columns: Columns, failed: list[Failed]) -> None:
+    keys, values, times = columns.keys.items, columns.values.items, columns.timestamps
+    for at, error in failed:
+        context.origin = columns.origin(at)
+        headers = () if columns.headers is None else columns.headers[at]
+        context.judge(keys[at], values[at], int(times[at]), headers, error)
+
+
+def judge_of(context: OperatorContext) -> Callable[[Columns, list[tuple[int, Exception]]], None] | None:
+    """Return what judges records that a function failed at, by their places; None where the first failure is the end."""
+    if not context.forgives:
+        return None
+    return lambda columns, failed: _judge(context, columns, [Failed(*one) for one in failed])
