@@ -149,9 +149,19 @@ class Task:
 
     def takes_columns(self, *sources: str) -> bool:
         """Whether records of a source may go by column; of several sources: whether they may go together."""
-        if self.time.stops_batches:
+        if self.time.waits and self.time.stops_batches(self._below(sources)):
             return False
         return self._columns.takes(*sources) if len(sources) == 1 else self._columns.takes_together(sources)
+
+    def _below(self, sources: Iterable[str]) -> set[str]:
+        """Return the nodes that records of these sources reach."""
+        found: set[str] = set()
+        waiting = list(sources)
+        while waiting:
+            name = waiting.pop()
+            found.add(name)
+            waiting += [child for child in self.topology.children(name) if child not in found]
+        return found
 
     def process_columns(self, source: str, columns: Columns) -> bool:
         """Run many records by column; False, and nothing has happened, if they have to go one by one."""

@@ -160,10 +160,12 @@ class TaskTime:
         """Whether something may have to leave between two records."""
         return bool(self._calls) or any(queue.waiting for queue in self.queues.values())
 
-    @property
-    def stops_batches(self) -> bool:
-        """Whether something may have to leave between two records that no kernel lets leave."""
-        return any(not call.in_batches for call in self._calls) or any(q.waiting for q in self.queues.values())
+    def stops_batches(self, nodes: Container[str]) -> bool:
+        """Whether something may have to leave between two records that no kernel of these nodes lets leave."""
+        if any(queue.waiting for queue in self.queues.values()):
+            return True
+        let = {call.clock for call in self._calls if call.in_batches and call.node in nodes}
+        return any(call.clock not in let for call in self._calls)
 
     def reaching(self, name: str, due: int) -> int:
         """Return the time of a clock once it is at least ``due``; that at the end of the epoch if it is not."""
