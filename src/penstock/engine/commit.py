@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.clock import Clock
 from penstock.engine.ledger import Ledger
 from penstock.engine.offsets import Range
-from penstock.engine.record import KEY, encode
+from penstock.engine.record import PART_BYTES, rows_of
 from penstock.engine.refusal import Judge
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
@@ -139,7 +139,8 @@ def produce_epoch_record(work: Work) -> None:
         committed_at=now,
         profile=work.profile,
     )
-    work.producer.produce([(epochs_name(work.application_id), 0, KEY, encode(record), now, ())])
+    limit = work.limits.get(epochs_name(work.application_id), 2 * PART_BYTES)
+    work.producer.produce(rows_of(record, now, limit))
 
 
 def send_offsets(work: Work) -> None:
