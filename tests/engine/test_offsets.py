@@ -212,9 +212,55 @@ def test_a_topic_made_anew_while_the_application_runs_is_an_error(log):
         input.choose()
 
 
+def test_a_topic_made_anew_that_is_as_long_as_before_is_an_error_too(log):
+    create(log, "orders", 2)
+    write(log, "orders", 3)
+    input = started(log, reads("orders"), refresh_ms=0)
+    take(input)
+    log.admin.delete_topics(["orders"])
+    create(log, "orders", 2)
+    write(log, "orders", 5)
+    with pytest.raises(TopicError, match=r"'orders' is not the one that was read before: .*made anew.*penstock reset"):
+        input.choose()
+
+
+def test_a_topic_made_anew_between_two_runs_is_an_error(log):
+    create(log, "orders")
+    write(log, "orders", 3)
+    first = started(log, reads("orders"))
+    take(first)
+    log.admin.delete_topics(["orders"])
+    create(log, "orders")
+    write(log, "orders", 5)
+    second = Input(log, reads("orders"), group=GROUP, clock=MockClock(), max_records=9)
+    with pytest.raises(TopicError, match=r"'orders' is not the one that was read before"):
+        second.start(first.positions, first.topic_ids)
+    other = Input(log, reads(re.compile("ord.*")), group=GROUP, clock=MockClock(), max_records=9)
+    other.start(first.positions, first.topic_ids)
+    assert other.choose() == [Range("orders", 0, 0, 5)]
+
+
+def test_offsets_that_were_moved_since_the_last_barrier_count_and_it_is_said(log, caplog):
+    create(log, "orders", 2)
+    for partition in range(2):
+        write(log, "orders", 9, partition)
+    commit_offsets(log, {("orders", 0): 5, ("orders", 1): 7})
+    with caplog.at_level(logging.WARNING, logger="penstock.engine"):
+        same = Input(log, reads("orders"), group=GROUP, clock=MockClock(), max_records=9)
+        same.start({("orders", 0): 5, ("orders", 1): 7})
+    assert caplog.text == ""
+    with caplog.at_level(logging.WARNING, logger="penstock.engine"):
+        moved = Input(log, reads("orders"), group=GROUP, clock=MockClock(), max_records=9)
+        moved.start({("orders", 0): 8, ("orders", 1): 7})
+    assert "orders-0 at 5, not at 8" in caplog.text
+    assert "penstock reset" in caplog.text
+    assert moved.positions["orders", 0] == 5
+
+
 def test_a_topic_with_fewer_partitions_than_before_was_made_anew(log):
     create(log, "orders", 2)
     input = started(log, reads("orders"), refresh_ms=0)
+    input.topic_ids = {}  # a cluster that does not tell
     log.admin.delete_topics(["orders"])
     create(log, "orders", 1)
     with pytest.raises(TopicError, match=r"'orders' has 1 partitions, but had 2: .*made anew"):

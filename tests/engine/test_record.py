@@ -184,7 +184,9 @@ def test_a_small_record_is_one_row_that_versions_before_can_read():
 def test_large_and_small_records_follow_each_other_and_aborted_ones_do_not_count():
     log = MemoryLog()
     log.admin.ensure_topics([epochs_topic("shop")])
-    for epoch, record in enumerate([large_record(1), a_record(2), large_record(3, partitions=3000), large_record(4)], 1):
+    for epoch, record in enumerate(
+        [large_record(1), a_record(2), large_record(3, partitions=3000), large_record(4)], 1
+    ):
         write(log, "shop", large_record(9), commit=False, limit=50_000)
         write(log, "shop", record, limit=50_000)
         assert read_last(log, "shop") == record

@@ -99,7 +99,7 @@ class Engine:
             max_records=measure.records,
             align=self.config["align_replay"],
         )
-        source.start(ledger.positions)
+        source.start(ledger.positions, ledger.topic_ids)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
         ledger = replace(ledger, changelogs={**ledger.changelogs, **recorded})

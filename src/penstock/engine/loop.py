@@ -315,6 +315,7 @@ class Loop:
             ends=self._ends,
             marker=self._marker,
             limits=self._limits,
+            topic_ids=self._input.topic_ids,
             profile=self._profile,
         )
 

@@ -67,6 +67,8 @@ class EpochRecord(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int
     #: topic → partition → the next offset to read
     offsets: dict[str, dict[str, int]] = {}
+    #: source topic → its id: a topic that was deleted and made anew has another one
+    topic_ids: dict[str, str] = {}
     #: store → where its changelog ends, by shard
     changelogs: dict[str, list[int]] = {}
     #: by shard: the token of the last committed epoch that wrote to it; "" if none did
