@@ -15,6 +15,7 @@
     │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
     │   └── FencedError              stop: another instance with the same application id has taken over
     ├── EngineError              look at Spark: an epoch could not be run
+    │   └── SparkEnded               start the application again: Spark's JVM has ended
     └── StreamsError             look at the data or at your function: a record could not be handled
         ├── DeserializationError     bytes of a source record that its serde refused
         ├── TimestampError           a source record without a usable timestamp
@@ -75,6 +76,13 @@ class EngineError(PenstockError):
     def __init__(self, message: str, *, passing: bool = True) -> None:
         self.passing = passing
         super().__init__(message)
+
+
+class SparkEnded(EngineError):
+    """Spark's JVM has ended; the application must be started again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, passing=False)
 
 
 class BrokerError(PenstockError):

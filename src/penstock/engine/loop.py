@@ -21,7 +21,7 @@ from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input, Range
 from penstock.engine.outage import Outage, passing
 from penstock.engine.settlement import SETTLE, Settlement
-from penstock.errors import BrokerError, EngineError, ProductionError
+from penstock.errors import BrokerError, EngineError, ProductionError, SparkEnded
 from penstock.lane.orders import offsets
 from penstock.lane.timing import Timing, Told
 from penstock.log.base import Log, Offsets, Producer
@@ -239,7 +239,7 @@ class Loop:
                 if isinstance(error, BrokerError) and error.code == TOO_LARGE and self._left is not None:
                     self._find_limits(self._left, error)
                     mended = True
-                if self.stopping and mended:
+                if self.stopping and (mended or isinstance(error, SparkEnded)):
                     logger.warning("epoch %d is left to the next start: %s", self.ledger.epoch + 1, error)
                     self._leave(error)
                     return False
