@@ -37,7 +37,13 @@ from penstock.topology.topology import Topology
 logger = logging.getLogger("penstock.engine")
 
 #: settings that a lane needs of the configuration
-LANE_SETTINGS = ("on_deserialization_error", "on_processing_error", "on_production_error", "dead_letter_topic")
+LANE_SETTINGS = (
+    "on_deserialization_error",
+    "on_processing_error",
+    "on_production_error",
+    "dead_letter_topic",
+    "max_epoch_bytes",
+)
 
 #: what the client sends at most in one batch, unless it is told otherwise
 CLIENT_BYTES = 1_000_000

@@ -387,6 +387,8 @@ def _telling_why() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise EngineError(f"Spark could not run the epoch: {_gist(error)}") from error
+    except MemoryError as error:
+        raise EngineError(f"the driver ran out of memory: {error}") from error
     except (Py4JError, ConnectionError) as error:
         raise SparkEnded(f"Spark's JVM has ended: {_gist(error)}. Start the application again") from error
 
