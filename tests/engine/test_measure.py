@@ -101,3 +101,9 @@ def test_records_whose_size_was_seen_before_the_epoch_was_given_up_tell_how_many
     assert measure.records == 256
     measure.fail(256, read=10, size=10)
     assert measure.records == 128
+
+
+def test_a_commit_takes_a_part_of_the_time_that_a_transaction_may_be_open():
+    measure = Measure(10**6, 256 * MB, lanes=2, transaction_ms=3000)
+    measure.learn([report(50_000, us=1)], commit_us=2_000_000 + COMMIT_US)
+    assert measure.records == 25_000

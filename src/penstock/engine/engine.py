@@ -19,6 +19,7 @@ from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
+from penstock.engine.settlement import transaction_ms
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
@@ -99,7 +100,12 @@ class Engine:
         )
         self._producer.init()
         ledger = self._learn()
-        measure = Measure(self.config["max_epoch_records"], self.config["max_epoch_bytes"], stage.lanes)
+        measure = Measure(
+            self.config["max_epoch_records"],
+            self.config["max_epoch_bytes"],
+            stage.lanes,
+            transaction_ms=transaction_ms(self.config["kafka"]),
+        )
         source = Input(
             self.log,
             self.topology,

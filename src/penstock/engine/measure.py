@@ -57,10 +57,12 @@ class Measure:
     5000
     """
 
-    def __init__(self, most_records: int, most_bytes: int, lanes: int) -> None:
+    def __init__(self, most_records: int, most_bytes: int, lanes: int, *, transaction_ms: int = 60_000) -> None:
         self._most_records = most_records
         self._most_bytes = most_bytes
         self._lanes = lanes
+        #: of the commit: a transaction must end well before the cluster gives up on it
+        self._commit_us = min(MOST_US, transaction_ms * 1000 // 3)
         self._estimate = FIRST_RECORDS
         #: not more than this, while something was too much; and how much that was
         self._ceiling: int | None = None
@@ -78,9 +80,10 @@ class Measure:
         if not records:
             return
         fit = max(1, self._most_bytes * records // max(size, 1))
-        work += max(0, commit_us - COMMIT_US) * self._lanes
-        done = MOST_US * records * self._lanes // max(work, 1)
-        self._estimate = min(fit, max(LEAST_RECORDS, done))
+        commit_us = max(0, commit_us - COMMIT_US)
+        done = MOST_US * records * self._lanes // max(work + commit_us * self._lanes, 1)
+        committed = self._commit_us * records // max(commit_us, 1)
+        self._estimate = min(fit, max(LEAST_RECORDS, min(done, committed)))
         self._rise(records)
 
     def fail(self, records: int, *, read: int = 0, size: int = 0) -> None:
