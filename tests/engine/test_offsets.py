@@ -397,6 +397,19 @@ def test_a_topic_of_a_pattern_that_comes_back_anew_is_read_from_its_beginning(lo
     assert take(input) == [Range("sales-north", 0, 0, 2)]
 
 
+def test_a_topic_of_a_pattern_that_is_made_anew_unseen_is_read_from_its_beginning(log, caplog):
+    create(log, "sales-north", 2)
+    write(log, "sales-north", 5)
+    input = started(log, reads(re.compile("sales-.*")), refresh_ms=0)
+    take(input)
+    log.admin.delete_topics(["sales-north"])
+    create(log, "sales-north", 1)
+    write(log, "sales-north", 7)
+    assert take(input) == [Range("sales-north", 0, 0, 7)]
+    assert input.positions == {("sales-north", 0): 7}
+    assert "sales-north was deleted and made anew" in caplog.text
+
+
 def test_a_pattern_does_not_match_the_topics_of_the_application_itself(log):
     builder = StreamsBuilder()
     builder.stream(re.compile("shop-.*")).group_by_key().count(store="counts")

@@ -173,13 +173,12 @@ class Input:
         self._refreshed = self._clock.now_ms()
 
     def _refresh(self) -> None:
-        before = self.partitions
+        before = dict(self.partitions)
         self._find()
         for topic in self._renewed():
-            gone = places_of({topic: before.get(topic, 0)})
-            for place in gone:
+            for place in places_of({topic: before.pop(topic, 0)}):
                 self.positions.pop(place, None)
-                self._left.pop(place, None)
+            self._left = {place: offset for place, offset in self._left.items() if place[0] != topic}
         for topic, count in self.partitions.items():
             if count < before.get(topic, 0):
                 raise TopicError(
