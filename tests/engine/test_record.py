@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.golden.make_record_golden import RECORD
 
 from penstock.engine.record import (
     FORMAT,
@@ -146,6 +150,16 @@ def test_a_record_of_the_version_before_is_read():
     producer = log.producer(None)
     producer.produce([("shop-epochs", 0, KEY, encode(large_record(7)), 1, ())])
     assert read_last(log, "shop") == large_record(7)
+
+
+@pytest.mark.parametrize("form", ["whole", "split"])
+def test_records_that_were_written_once_are_read_for_ever(form):
+    golden = json.loads((Path(__file__).parents[1] / "golden" / "epoch_record.json").read_text())
+    rows = [[KEY.decode(), base64.b64encode(golden["whole"].encode())]] if form == "whole" else golden["split"]
+    log = MemoryLog()
+    log.admin.ensure_topics([epochs_topic("shop")])
+    log.producer(None).produce(("shop-epochs", 0, key.encode(), base64.b64decode(value), 1, ()) for key, value in rows)
+    assert read_last(log, "shop") == RECORD
 
 
 def large_record(epoch: int, shards: int = 8, partitions: int = 1000) -> EpochRecord:
