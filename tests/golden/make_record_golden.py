@@ -1,4 +1,4 @@
-"""Makes ``epoch_record.json``: an epoch record as rows of its topic, whole and split, as this version writes them. Later ones must read them.
+"""Makes ``epoch_record.json``: an epoch record as rows of its topic, whole and split, as this version writes them; later ones read them.
 
 ``whole`` was made by the version before records were split; it is kept as it is.
 """
