@@ -14,8 +14,8 @@ START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
 MB = 1 << 20
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
-#: records of 1 MB; bytes of an epoch; what a worker may have
-LARGE, EPOCH_BYTES, MEMORY = (4000, 256 * MB, 2048 * MB) if LONG else (350, 48 * MB, 1024 * MB)
+#: what a worker may have, and how many records of 1 MB are more than that
+MEMORY, TOO_MANY = 2048 * MB, 2500
 
 
 @pytest.fixture
@@ -118,22 +118,39 @@ def _parents(pid):
     return found
 
 
-@pytest.fixture
-def large(cluster, topics, spark_session):
-    """Records of 1 MB that take little room in the topic; Spark's workers are there."""
+def send_large(cluster, topic, count):
+    """Send records of 1 MB that take little room in the topic."""
     log = KafkaLog(cluster.servers, {"compression.type": "lz4", "producer.batch.size": MB})
     producer = log.producer(None)
     producer.begin()
-    producer.produce((topics[0], 0, b"k", b"v" * 980_000, START, ()) for n in range(LARGE))
+    producer.produce((topic, 0, b"k", b"v" * 980_000, START, ()) for _ in range(count))
     producer.commit()
     log.close()
+
+
+def test_every_epoch_is_bounded_in_bytes_the_first_one_too(start, cluster, topics):
+    send_large(cluster, topics[0], 60)
+    driven = start(counting(topics), max_epoch_bytes=10 * MB, letter_records=0)
+    fails = Fails(driven.loop, lambda ranges: False)
+    driven.drain()
+    assert fails.taken[0] == 60
+    assert 1 < max(fails.taken[1:]) <= 11
+    assert driven.loop.totals.retries == 1
+    assert dict(cluster.numbers(topics[1])) == {"k": 60}
+
+
+@pytest.fixture
+def workers(spark_session):
+    """Spark's Python workers are there."""
     assert spark_session.sparkContext.parallelize(range(4), 4).map(lambda n: n).count() == 4
 
 
+@pytest.mark.skipif(not LONG, reason="takes a minute: PENSTOCK_LONG=1")
 def test_a_backlog_of_large_records_goes_through_workers_with_little_memory(
-    start, cluster, topics, large, little_memory
+    start, cluster, topics, workers, little_memory
 ):
-    driven = start(counting(topics), max_epoch_bytes=EPOCH_BYTES, letter_records=0)
+    send_large(cluster, topics[0], TOO_MANY)
+    driven = start(counting(topics), letter_records=0)
     driven.drain()
-    assert dict(cluster.numbers(topics[1])) == {"k": LARGE}
-    assert driven.loop.totals.epochs >= LARGE * 980_000 // EPOCH_BYTES
+    assert dict(cluster.numbers(topics[1])) == {"k": TOO_MANY}
+    assert driven.loop.totals.epochs >= TOO_MANY * 980_000 // (256 * MB)
