@@ -25,9 +25,9 @@ from penstock.engine.engine import Engine
 from penstock.engine.loop import Observer
 from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import reset as reset_application
-from penstock.engine.spark import make_session
+from penstock.engine.spark import make_session, stop_session
 from penstock.engine.states import Listener, State, StateMachine
-from penstock.errors import ConfigError, PenstockError, StateError
+from penstock.errors import ConfigError, EngineError, PenstockError, StateError
 from penstock.strict import strict_options
 from penstock.topology.functions import check_letters
 from penstock.topology.topology import Topology, built
@@ -261,8 +261,13 @@ class App:
         try:
             self._go()
         except BaseException as error:
-            self._error = error
-            logger.error("%s has failed: %s", self.application_id, error)
+            if self._stop.is_set() and isinstance(
+                error, EngineError
+            ):  # Spark was asked to end, too: what is not committed is not lost
+                logger.warning("%s ends at its last barrier: %s", self.application_id, error)
+            else:
+                self._error = error
+                logger.error("%s has failed: %s", self.application_id, error)
         self._end()
 
     def _go(self) -> None:
@@ -302,7 +307,7 @@ class App:
         if self._engine is not None:
             self._engine.close()
         if self._given_session is None and self._session is not None:
-            self._session.stop()
+            stop_session(self._session)
 
     def _tell_restore(self, progress: RestoreProgress) -> None:
         logger.info("restored %d rows, %d offsets left", progress.restored, progress.left)

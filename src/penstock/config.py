@@ -119,8 +119,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("lanes", "int or None", None, _optional(_at_least(1)), "Parallel lanes; None: the number of cores.", "performance"),
     Setting("shards", "int", 16, _at_least(1), "Units of state, fixed when the application is first started.", "performance"),
     Setting("commit_interval_ms", "int", 100, _at_least(0), "Least time between two barriers.", "performance"),
-    Setting("max_epoch_records", "int", 1_000_000, _at_least(1), "Most input records of one epoch; fewer if they are large (max_epoch_bytes), or slow: an epoch aims at 5 seconds at most.", "performance"),
-    Setting("max_epoch_bytes", "int", 256 << 20, _at_least(1), "Bytes of input records that one epoch aims not to exceed, by the size of those of the epoch before.", "performance"),
+    Setting("max_epoch_records", "int", 1_000_000, _at_least(1), "Most input records of one epoch; fewer if they are large (max_epoch_bytes), or slow: an epoch and its commit aim at 5 seconds at most.", "performance"),
+    Setting("max_epoch_bytes", "int", 256 << 20, _at_least(1), "Bytes of input records, as they are read, that one epoch aims not to exceed, by the size of those of the epoch before; a task that reads half as much again gives up, and the epoch is run again with fewer.", "performance"),
     Setting("letter_records", "int", 20_000, _at_least(0), "Most input records of an epoch that the driver reads itself and sends to tasks that wait for them: the quicker way for few records. 0: never.", "performance"),
     Setting("state_dir", "str or None", None, _optional_text, "Folder of the local state; None: a folder below the user's cache.", "performance"),
 )  # fmt: skip

@@ -15,6 +15,8 @@
     │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
     │   └── FencedError              stop: another instance with the same application id has taken over
     ├── EngineError              look at Spark: an epoch could not be run
+    │   ├── EpochTooLarge            nothing: it is run again with fewer records
+    │   └── SparkEnded               start the application again: Spark's JVM has ended
     └── StreamsError             look at the data or at your function: a record could not be handled
         ├── DeserializationError     bytes of a source record that its serde refused
         ├── TimestampError           a source record without a usable timestamp
@@ -75,6 +77,22 @@ class EngineError(PenstockError):
     def __init__(self, message: str, *, passing: bool = True) -> None:
         self.passing = passing
         super().__init__(message)
+
+
+class EpochTooLarge(EngineError):
+    """A task was to read more bytes than an epoch may have; ``records`` of ``size`` bytes were read until then. A smaller one may pass."""
+
+    def __init__(self, message: str, *, records: int, size: int) -> None:
+        self.records = records
+        self.size = size
+        super().__init__(message)
+
+
+class SparkEnded(EngineError):
+    """Spark's JVM has ended; the application must be started again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, passing=False)
 
 
 class BrokerError(PenstockError):

@@ -161,8 +161,9 @@ class Starter:
         return app
 
     def forget(self) -> None:
-        """Delete the local state."""
-        shutil.rmtree(self.folder)
+        """Delete the local state; a task that was told of the last barrier may still be tidying up there."""
+        while self.folder.exists():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
         for each in reversed(self._open):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.engine.measure import FIRST_RECORDS, LEAST_RECORDS, MOST_US, Measure
-from penstock.lane.orders import Report
+from penstock.engine.measure import COMMIT_US, FIRST_RECORDS, LEAST_RECORDS, MOST_US, Measure
+from penstock.lane.orders import READING, Report
 
 MB = 1 << 20
 
@@ -23,7 +23,7 @@ def test_the_first_epoch_is_small_since_nothing_is_known_of_its_records():
         (100, 1, 10**6),
         (1000, 1, 256 * MB // 1000),
         (100, 50, 2 * MOST_US // 50),
-        (10**9, 1, LEAST_RECORDS),
+        (10**9, 1, 1),
         (100, 10**9, LEAST_RECORDS),
     ],
     ids=["small", "large", "slow", "huge", "stuck"],
@@ -48,5 +48,62 @@ def test_an_epoch_without_records_tells_nothing():
 
 def test_what_is_asked_for_is_never_exceeded():
     measure = Measure(5, 256 * MB, lanes=1)
-    measure.learn([report(3, size=10**9)])
+    measure.learn([report(3)])
     assert measure.records == 5
+
+
+def test_bytes_are_those_that_were_read_not_those_that_came_to_a_lane():
+    measure = Measure(10**6, 256 * MB, lanes=1)
+    measure.learn([report(500, size=MB, level=READING), report(500, size=10)])
+    assert measure.records == 256
+
+
+def test_the_time_of_the_commit_counts_but_not_what_every_commit_takes():
+    measure = Measure(10**6, 256 * MB, lanes=2)
+    measure.learn([report(50_000, us=1)], commit_us=COMMIT_US)
+    assert measure.records == 10**6
+    measure.learn([report(50_000, us=1)], commit_us=20_000_000)
+    assert 12_000 < measure.records < 12_600
+
+
+def test_an_epoch_that_fails_is_halved_down_to_one_record():
+    measure, taken = Measure(10**6, 256 * MB, lanes=1), []
+    while measure.records > 1:
+        taken.append(measure.records)
+        measure.fail(measure.records)
+    assert taken == [50_000 >> n for n in range(16) if 50_000 >> n > 1]
+    measure.fail(1)
+    assert measure.records == 1
+
+
+def test_after_a_failure_epochs_grow_again_slowly_near_what_was_too_much():
+    measure, taken = Measure(1000, 256 * MB, lanes=1), []
+    measure.fail(1000)
+    measure.fail(500)
+    while measure.records < 1000:
+        taken.append(measure.records)
+        measure.learn([report(measure.records)])
+    assert taken[:4] == [250, 265, 281, 298]
+    assert len(taken) < 20
+
+
+def test_epochs_that_take_less_than_they_may_tell_nothing_of_what_is_too_much():
+    measure = Measure(1000, 256 * MB, lanes=1)
+    measure.fail(1000)
+    for _ in range(100):
+        measure.learn([report(10)])
+    assert measure.records == 500
+
+
+def test_records_whose_size_was_seen_before_the_epoch_was_given_up_tell_how_many_fit():
+    measure = Measure(10**6, 256 * MB, lanes=1)
+    measure.fail(50_000, read=500, size=500 * MB)
+    assert measure.records == 256
+    measure.fail(256, read=10, size=10)
+    assert measure.records == 128
+
+
+def test_a_commit_takes_a_part_of_the_time_that_a_transaction_may_be_open():
+    measure = Measure(10**6, 256 * MB, lanes=2, transaction_ms=3000)
+    measure.learn([report(50_000, us=1)], commit_us=2_000_000 + COMMIT_US)
+    assert measure.records == 25_000

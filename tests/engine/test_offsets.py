@@ -212,9 +212,55 @@ def test_a_topic_made_anew_while_the_application_runs_is_an_error(log):
         input.choose()
 
 
+def test_a_topic_made_anew_that_is_as_long_as_before_is_an_error_too(log):
+    create(log, "orders", 2)
+    write(log, "orders", 3)
+    input = started(log, reads("orders"), refresh_ms=0)
+    take(input)
+    log.admin.delete_topics(["orders"])
+    create(log, "orders", 2)
+    write(log, "orders", 5)
+    with pytest.raises(TopicError, match=r"'orders' is not the one that was read before: .*made anew.*penstock reset"):
+        input.choose()
+
+
+def test_a_topic_made_anew_between_two_runs_is_an_error(log):
+    create(log, "orders")
+    write(log, "orders", 3)
+    first = started(log, reads("orders"))
+    take(first)
+    log.admin.delete_topics(["orders"])
+    create(log, "orders")
+    write(log, "orders", 5)
+    second = Input(log, reads("orders"), group=GROUP, clock=MockClock(), max_records=9)
+    with pytest.raises(TopicError, match=r"'orders' is not the one that was read before"):
+        second.start(first.positions, first.topic_ids)
+    other = Input(log, reads(re.compile("ord.*")), group=GROUP, clock=MockClock(), max_records=9)
+    other.start(first.positions, first.topic_ids)
+    assert other.choose() == [Range("orders", 0, 0, 5)]
+
+
+def test_offsets_that_were_moved_since_the_last_barrier_count_and_it_is_said(log, caplog):
+    create(log, "orders", 2)
+    for partition in range(2):
+        write(log, "orders", 9, partition)
+    commit_offsets(log, {("orders", 0): 5, ("orders", 1): 7})
+    with caplog.at_level(logging.WARNING, logger="penstock.engine"):
+        same = Input(log, reads("orders"), group=GROUP, clock=MockClock(), max_records=9)
+        same.start({("orders", 0): 5, ("orders", 1): 7})
+    assert caplog.text == ""
+    with caplog.at_level(logging.WARNING, logger="penstock.engine"):
+        moved = Input(log, reads("orders"), group=GROUP, clock=MockClock(), max_records=9)
+        moved.start({("orders", 0): 8, ("orders", 1): 7})
+    assert "orders-0 at 5, not at 8" in caplog.text
+    assert "penstock reset" in caplog.text
+    assert moved.positions["orders", 0] == 5
+
+
 def test_a_topic_with_fewer_partitions_than_before_was_made_anew(log):
     create(log, "orders", 2)
     input = started(log, reads("orders"), refresh_ms=0)
+    input.topic_ids = {}  # a cluster that does not tell
     log.admin.delete_topics(["orders"])
     create(log, "orders", 1)
     with pytest.raises(TopicError, match=r"'orders' has 1 partitions, but had 2: .*made anew"):
@@ -349,6 +395,19 @@ def test_a_topic_of_a_pattern_that_comes_back_anew_is_read_from_its_beginning(lo
     create(log, "sales-north")
     write(log, "sales-north", 2)
     assert take(input) == [Range("sales-north", 0, 0, 2)]
+
+
+def test_a_topic_of_a_pattern_that_is_made_anew_unseen_is_read_from_its_beginning(log, caplog):
+    create(log, "sales-north", 2)
+    write(log, "sales-north", 5)
+    input = started(log, reads(re.compile("sales-.*")), refresh_ms=0)
+    take(input)
+    log.admin.delete_topics(["sales-north"])
+    create(log, "sales-north", 1)
+    write(log, "sales-north", 7)
+    assert take(input) == [Range("sales-north", 0, 0, 7)]
+    assert input.positions == {("sales-north", 0): 7}
+    assert "sales-north was deleted and made anew" in caplog.text
 
 
 def test_a_pattern_does_not_match_the_topics_of_the_application_itself(log):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.ledger import Ledger
-from penstock.engine.record import KEY, EpochRecord, encode, read_last
+from penstock.engine.record import EpochRecord, read_last, rows_of
 from penstock.engine.settlement import SETTLE, Settlement
 from penstock.errors import BrokerError, EngineError, FencedError
 from penstock.lane.orders import ShardOrder
@@ -44,7 +44,7 @@ class Run:
         self.settlement.begin()
         self.producer.begin()
         record = EpochRecord(epoch=self.ledger.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
-        self.producer.produce([(epochs_name("app"), 0, KEY, encode(record), 1, ())])
+        self.producer.produce(rows_of(record, 1))
         return SimpleNamespace(ledger=self.ledger, orders=SimpleNamespace(token=token), application_id="app")
 
 

@@ -64,6 +64,19 @@ def test_missing_topics_are_created_and_existing_ones_are_left_alone(log, name):
     assert log.admin.matching(re.compile("[ab]")) == []
 
 
+def test_a_topic_that_is_made_anew_is_described_by_another_id(log, topic):
+    found = log.admin.describe([topic])[topic]
+    assert found == (1, found.topic_id, 1)
+    assert found.topic_id
+    assert log.admin.describe([topic])[topic] == found
+    assert log.admin.brokers() == 1
+    log.admin.delete_topics([topic])
+    with pytest.raises(TopicError):
+        log.admin.describe([topic])
+    log.admin.ensure_topics([TopicSpec(topic, 1)])
+    assert log.admin.describe([topic])[topic].topic_id not in ("", found.topic_id)
+
+
 def test_a_topic_with_other_partitions_or_settings_is_refused_with_a_remedy(log, name):
     log.admin.ensure_topics([TopicSpec(name("a"), 2)])
     with pytest.raises(TopicError, match=r"has 2 partitions, but must have 3"):

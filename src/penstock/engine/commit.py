@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.clock import Clock
 from penstock.engine.ledger import Ledger
 from penstock.engine.offsets import Range
-from penstock.engine.record import KEY, encode
+from penstock.engine.record import PART_BYTES, rows_of
 from penstock.engine.refusal import Judge
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
@@ -67,6 +67,8 @@ class Work:
     marker: int
     #: topic → largest row that it takes, of topics that take less than the client
     limits: Mapping[str, int] = field(default_factory=dict)
+    #: source topic → its id
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     rows: pa.Table | None = None
     reports: list[Report] = field(default_factory=list)
     #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes
@@ -125,7 +127,8 @@ def produce_changelog(work: Work) -> None:
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + work.marker
     orders = work.orders
-    work.after = work.ledger.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
+    after = work.ledger.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
+    work.after = replace(after, topic_ids=dict(work.topic_ids))
 
 
 def produce_epoch_record(work: Work) -> None:
@@ -139,7 +142,8 @@ def produce_epoch_record(work: Work) -> None:
         committed_at=now,
         profile=work.profile,
     )
-    work.producer.produce([(epochs_name(work.application_id), 0, KEY, encode(record), now, ())])
+    limit = work.limits.get(epochs_name(work.application_id), 2 * PART_BYTES)
+    work.producer.produce(rows_of(record, now, limit))
 
 
 def send_offsets(work: Work) -> None:

@@ -20,6 +20,7 @@ from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
+from penstock.engine.settlement import transaction_ms
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.errors import ConfigError
@@ -30,9 +31,8 @@ from penstock.lane.shards import Ahead, application_folder
 from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
-from penstock.log.client import portable
+from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
-from penstock.log.topics import changelog_name, epochs_name
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
 from penstock.topology.topology import Topology
@@ -77,19 +77,28 @@ class Engine:
         """
         app, stage = self.application_id, self.stage
         keep_freed_memory()
-        check_cluster(self.topology, self.config["master"])
+        context = self._session.sparkContext
+        check_cluster(self.topology, context.master)
+        check_secrets(context.master, self.config["kafka"], dict(context.getConf().getAll()))
         partitions = topics.ensure_sinks(self.log, self.topology, self.config)
         find_topics(self.log.admin, self.topology, app)
         self._learn()
         topics.ensure_own(self.log, self.topology, app, stage.shards, self.config["replication_factor"])
         exactly_once = self.config["processing_guarantee"] == "exactly_once"
+        if exactly_once:
+            topics.warn_of_one_copy(self.log, [*partitions, *topics.own_topics(self.topology, app)])
         limits = self._limits(partitions)
         self._producer = self.log.producer(
             app if exactly_once else None, batch_bytes=min(limits.values(), default=None)
         )
         self._producer.init()
         ledger = self._learn()
-        measure = Measure(self.config["max_epoch_records"], self.config["max_epoch_bytes"], stage.lanes)
+        measure = Measure(
+            self.config["max_epoch_records"],
+            self.config["max_epoch_bytes"],
+            stage.lanes,
+            transaction_ms=transaction_ms(self.config["kafka"]),
+        )
         source = Input(
             self.log,
             self.topology,
@@ -98,7 +107,7 @@ class Engine:
             max_records=measure.records,
             align=self.config["align_replay"],
         )
-        source.start(ledger.positions)
+        source.start(ledger.positions, ledger.topic_ids)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
         ledger = replace(ledger, changelogs={**ledger.changelogs, **recorded})
@@ -135,9 +144,9 @@ class Engine:
 
     def _limits(self, sinks: Iterable[str]) -> dict[str, int]:
         """Return the largest row that each topic takes, of those that take less than the client sends."""
-        names = [changelog_name(self.application_id, store) for store in topics.logged_stores(self.topology)]
+        names = topics.own_topics(self.topology, self.application_id)
         client = int(self.log.connection.settings("producer").get("message.max.bytes", CLIENT_BYTES))
-        found = topics.row_limits(self.log, [*sinks, *names, epochs_name(self.application_id)])
+        found = topics.row_limits(self.log, [*sinks, *names])
         return {topic: limit for topic, limit in found.items() if limit < client}
 
     def _learn(self) -> Ledger:
@@ -213,3 +222,23 @@ def check_cluster(topology: Topology, master: str) -> None:
             f"stores {', '.join(unlogged)} have logged=False, but on {master} a lane may run on another machine at every epoch "
             "and finds its state only through the changelog: give them logged=True, or use master='local[*]'"
         )
+
+
+#: what Spark encrypts by, any of them
+ENCRYPTION = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
+
+
+def check_secrets(master: str, kafka: Mapping[str, Any], spark: Mapping[str, str]) -> None:
+    """Refuse to send secrets of the client settings to the executors of a cluster in the clear."""
+    found = secrets(kafka)
+    safe = _is_on(spark, "spark.authenticate") and any(_is_on(spark, name) for name in ENCRYPTION)
+    if found and not safe and not master.startswith("local"):
+        raise ConfigError(
+            f"the client settings (kafka={{...}}) hold secrets ({', '.join(found)}), which the executors of {master} "
+            "need, and Spark would send them in the clear: set spark.authenticate=true and spark.network.crypto.enabled=true, with "
+            "spark.authenticate.secret, for the cluster and here (spark_settings={...}), or use master='local[*]'"
+        )
+
+
+def _is_on(spark: Mapping[str, str], name: str) -> bool:
+    return spark.get(name, "").lower() == "true"

@@ -40,6 +40,8 @@ class Ledger:
     arrived: Mapping[tuple[str, int], int] = field(default_factory=dict)
     #: (sources, partition index) → time that no record has brought, but the wall clock
     ahead: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    #: source topic → its id
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: EpochRecord, lanes: int) -> Ledger:
@@ -58,6 +60,7 @@ class Ledger:
             offsets(record.clocks.marks),
             offsets(record.clocks.arrived),
             offsets(record.clocks.ahead),
+            topic_ids=record.topic_ids,
         )
 
     @property
@@ -156,6 +159,7 @@ class Ledger:
             shards=len(self.shards),
             lanes=self.lanes,
             offsets=nested(self.positions),
+            topic_ids=dict(self.topic_ids),
             changelogs=dict(self.changelogs),
             versions=[order.version for order in self.shards],
             befores=[order.before for order in self.shards],

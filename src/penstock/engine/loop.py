@@ -9,7 +9,7 @@ import logging
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input, Range
 from penstock.engine.outage import Outage, passing
 from penstock.engine.settlement import SETTLE, Settlement
-from penstock.errors import BrokerError, EngineError, ProductionError
+from penstock.errors import BrokerError, EngineError, EpochTooLarge, ProductionError, SparkEnded
 from penstock.lane.orders import offsets
 from penstock.lane.timing import Timing, Told
 from penstock.log.base import Log, Offsets, Producer
@@ -35,6 +35,8 @@ Observer = Callable[[str, int], None]
 SHORTEST_LOOK_MS, LONGEST_LOOK_MS = 10, 100
 #: between two looks whether an epoch that is to be the last one still has a cluster
 STOP_SECONDS = 2.0
+#: the step that is not of the transaction
+LANES = STEPS[0][0]
 #: the cluster's word for a row that its topic does not take
 TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 #: looks at the changelogs until the markers of an aborted transaction are in all of them
@@ -228,39 +230,67 @@ class Loop:
                 outage.bear("input is looked for", error)
 
     def _epoch(self, ranges: list[Range]) -> bool:
-        """Run the same ranges until they are committed; a fault that a second run may mend is waited out.
+        """Run ranges until they are committed; a fault that a second run may mend is waited out, one of their size makes them smaller.
 
         False if the application is to end and the epoch cannot: it is left to the next start.
         """
         outage = Outage(self._clock, self._pause)
         while True:
             try:
-                work = self._attempt(ranges)
+                work = self._settled()
+                if work is None:
+                    if self._too_much(ranges):
+                        self._doing = "choose less"
+                        ranges, outage = self._input.choose(), Outage(self._clock, self._pause)
+                    work = self._attempt(ranges)
             except (BrokerError, EngineError) as error:
                 mended = self._settlement.judge(self._doing, error)
                 if isinstance(error, BrokerError) and error.code == TOO_LARGE and self._left is not None:
                     self._find_limits(self._left, error)
                     mended = True
-                if self.stopping and mended:
+                if self.stopping and (mended or isinstance(error, SparkEnded)):
                     logger.warning("epoch %d is left to the next start: %s", self.ledger.epoch + 1, error)
                     self._leave(error)
                     return False
-                outage.bear(f"epoch {self.ledger.epoch + 1}, {self._doing}", error, mended=mended)
+                if mended:
+                    self._make_smaller(ranges, error)
+                bear(outage, f"epoch {self.ledger.epoch + 1}, {self._doing}", error, ranges, mended=mended)
                 self.totals.retries += 1
             else:
                 self._publish(work)
                 return True
 
+    def _make_smaller(self, ranges: list[Range], error: BrokerError | EngineError) -> None:
+        """Let the next run take half of what has failed, if it may have been too much: for memory, or for the time of a transaction."""
+        count = offsets_of(ranges)
+        slow = self._doing != SETTLE and self._settlement.is_slow()
+        if count < 2 or not (isinstance(error, EngineError) or slow):
+            return
+        if isinstance(error, EpochTooLarge):
+            self._measure.fail(count, read=error.records, size=error.size)
+        else:
+            self._measure.fail(count)
+        self._input.take_at_most(self._measure.records)
+        logger.warning(
+            "epoch %d took %d offsets, the next run takes %d", self.ledger.epoch + 1, count, self._measure.records
+        )
+
+    def _too_much(self, ranges: list[Range]) -> bool:
+        return offsets_of(ranges) > max(1, self._measure.records)
+
+    def _settled(self) -> Work | None:
+        """Come back from a run that has failed, if there was one; return it if it was committed after all."""
+        if self._left is None:
+            return None
+        self._doing = SETTLE
+        committed = self._settlement.settle(self._left)
+        if not committed:
+            self._find_ends()
+        left, self._left = self._left, None
+        return left if committed else None
+
     def _attempt(self, ranges: list[Range]) -> Work:
-        """Run an epoch, once what an earlier run has left is settled; return the run that was committed, be it that one."""
-        if self._left is not None:
-            self._doing = SETTLE
-            committed = self._settlement.settle(self._left)
-            if not committed:
-                self._find_ends()
-            left, self._left = self._left, None
-            if committed:
-                return left
+        """Run an epoch; return the run that was committed."""
         self._doing = "prepare"
         self._left = self._work(ranges)
         self._perform(self._left)
@@ -317,6 +347,7 @@ class Loop:
             ends=self._ends,
             marker=self._marker,
             limits=self._limits,
+            topic_ids=self._input.topic_ids,
             profile=self._profile,
         )
 
@@ -342,7 +373,7 @@ class Loop:
         if work.ranges:
             self._read_at = self._clock.now_ms()
         self._count(work)
-        self._measure.learn(work.reports)
+        self._measure.learn(work.reports, sum(us for step, us in self.totals.last.items() if step != LANES))
         self._input.take_at_most(self._measure.records)
         for listener in self.on_barrier:
             listener(self.ledger)
@@ -366,6 +397,22 @@ class Loop:
     def _tell(self, step: str, epoch: int) -> None:
         for observer in self.observers:
             observer(step, epoch)
+
+
+def offsets_of(ranges: Iterable[Range]) -> int:
+    """Return how many offsets ranges have."""
+    return sum(end - start for _, _, start, end in ranges)
+
+
+def bear(outage: Outage, doing: str, error: BrokerError | EngineError, ranges: list[Range], *, mended: bool) -> None:
+    """Bear a failure; where Spark fails again and again with the same records, say which they are."""
+    try:
+        outage.bear(doing, error, mended=mended)
+    except EngineError as last:
+        if not ranges or isinstance(last, SparkEnded):
+            raise
+        named = ", ".join(f"{topic}-{partition} {start} to {end - 1}" for topic, partition, start, end in ranges[:20])
+        raise EngineError(f"{last}. It was to read the offsets {named}", passing=False) from last
 
 
 def look_ms(quiet_ms: int, interval_ms: int) -> int:

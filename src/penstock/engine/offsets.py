@@ -76,6 +76,8 @@ class Input:
         self.positions: Offsets = {}
         #: offsets that were deleted before they were read
         self.lost: dict[TopicPartition, int] = {}
+        #: topic → its id, of all that were read, "" where the cluster does not tell
+        self.topic_ids: dict[str, str] = {}
         self._left: Offsets = {}  # positions in topics of a pattern that are gone
         self._ends: Offsets = {}
         self._behind = False
@@ -94,18 +96,42 @@ class Input:
         """The source node that reads a topic."""
         return {topic: source.name for topic, source in self._reading.source_of.items()}
 
-    def start(self, barrier: Mapping[TopicPartition, int] | None = None) -> None:
+    def start(
+        self, barrier: Mapping[TopicPartition, int] | None = None, topic_ids: Mapping[str, str] | None = None
+    ) -> None:
         """Find the topics, and where to go on: at the offsets of the group, else where ``offset_reset`` says.
 
         ``barrier``: positions of the last barrier, for offsets that the cluster has forgotten since: it keeps those of a group that
-        commits nothing for a week only. Raises ``TopicError`` if a topic is missing or its records cannot be those that were read before.
+        commits nothing for a week only. ``topic_ids``: which topics these were. Raises ``TopicError`` if a topic is missing or its
+        records cannot be those that were read before.
         """
+        self.topic_ids = dict(topic_ids or {})
         self._find()
-        places = places_of(self.partitions)
+        renewed = self._renewed()
+        places = [place for place in places_of(self.partitions) if place[0] not in renewed]
         kept = {place: barrier[place] for place in places if place in barrier} if barrier else {}
-        known = kept | self._log.admin.committed(self._group, places)
+        committed = self._log.admin.committed(self._group, places)
+        self._warn_of_moved(kept, committed)
+        known = kept | committed
         self.positions = known | self._reset([place for place in places if place not in known])
+        self._enter([place for place in places_of(self.partitions) if place[0] in renewed])
         self._measure()
+
+    def _warn_of_moved(self, barrier: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> None:
+        """Say it if somebody has moved the group's offsets away from the barrier: state and input do not belong together then."""
+        moved = [place for place, offset in committed.items() if barrier.get(place, offset) != offset]
+        if moved:
+            named = ", ".join(
+                f"{topic}-{part} at {committed[topic, part]}, not at {barrier[topic, part]}" for topic, part in moved
+            )
+            logger.warning(
+                "group %r has other offsets than the last barrier, and they count: it goes on with %s. Another program has moved them, "
+                "or a run at least once has ended before it committed them. The application's state is that of the barrier: records that "
+                "are read again are counted again, records that are left out are missing. To begin anew: `penstock reset`; to go on at "
+                "the barrier: set the offsets back with a tool of Kafka's while the application is stopped",
+                self._group,
+                named,
+            )
 
     def choose(self) -> list[Range]:
         """Return the ranges of the next epoch, in order of topic and partition; none if nothing is new."""
@@ -147,8 +173,12 @@ class Input:
         self._refreshed = self._clock.now_ms()
 
     def _refresh(self) -> None:
-        before = self.partitions
+        before = dict(self.partitions)
         self._find()
+        for topic in self._renewed():
+            for place in places_of({topic: before.pop(topic, 0)}):
+                self.positions.pop(place, None)
+            self._left = {place: offset for place, offset in self._left.items() if place[0] != topic}
         for topic, count in self.partitions.items():
             if count < before.get(topic, 0):
                 raise TopicError(
@@ -158,6 +188,19 @@ class Input:
             logger.warning("topic %s is gone: it is not read any more", topic)
             self._left |= {place: self.positions.pop(place) for place in places_of({topic: before[topic]})}
         self._enter([place for place in places_of(self.partitions) if place not in self.positions])
+
+    def _renewed(self) -> set[str]:
+        """Return the topics of patterns that were deleted and made anew since they were read; one that is named is an error."""
+        found = self._reading.topic_ids
+        renewed = {
+            topic for topic, number in found.items() if number and self.topic_ids.get(topic, "") not in ("", number)
+        }
+        for topic in sorted(renewed):
+            if self._reading.source_of[topic].pattern is None:
+                raise TopicError(f"topic {topic!r} is not the one that was read before: {_made_anew(self._group)}")
+            logger.warning("topic %s was deleted and made anew: it is read from its beginning", topic)
+        self.topic_ids |= found
+        return renewed
 
     def _enter(self, places: list[TopicPartition]) -> None:
         """Read new partitions from their beginning. One that was gone for a while and is the same goes on where it was left."""

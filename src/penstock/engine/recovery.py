@@ -18,11 +18,14 @@ import pyarrow.compute as pc
 from penstock.engine.fingerprint import check_same
 from penstock.engine.ledger import Ledger, merged
 from penstock.engine.record import EpochRecord, read_last
-from penstock.errors import EngineError
+from penstock.engine.sources import find_topics, places_of
+from penstock.engine.topics import logged_stores
+from penstock.errors import EngineError, RecoveryError
 from penstock.lane.envelope import FAILURE, NOTE
 from penstock.lane.failure import unpack_failure
 from penstock.lane.orders import Orders, Report, ShardOrder, Stage, decode_report
-from penstock.log.base import Log
+from penstock.log.base import Log, TopicPartition
+from penstock.log.topics import changelog_name, epochs_name
 from penstock.plan.levels import find_levels
 from penstock.topology.topology import Topology
 
@@ -51,10 +54,74 @@ def learn(log: Log, topology: Topology, application_id: str, shards: int, lanes:
     """Return the ledger of the last barrier, or of the beginning of a new life."""
     record = read_last(log, application_id)
     if record is None:
+        check_first_start(log, topology, application_id)
         return Ledger(application_id, uuid.uuid4().hex, lanes, tuple(ShardOrder() for _ in range(shards)))
     same = check_same(record, topology, shards, allow_change=allow_change)
+    check_changelogs(log, topology, record)
     ledger = Ledger.from_record(record, lanes)
     return ledger if same else _changed(ledger, record, topology)
+
+
+def check_first_start(log: Log, topology: Topology, application_id: str) -> None:
+    """Refuse to begin anew where something was done before: its results would go on with empty stores.
+
+    A source with ``offset_reset='none'`` begins at offsets that somebody has set for the group: these are no sign of an earlier run.
+    """
+    names = {changelog_name(application_id, store) for store in logged_stores(topology)} & log.admin.topics().keys()
+    places = places_of(log.admin.partitions(sorted(names)))
+    reading = find_topics(log.admin, topology, application_id)
+    read = [place for place in places_of(reading.partitions) if reading.source_of[place[0]].offset_reset != "none"]
+    if (found := _first_with_rows(log, places)) is not None:
+        raise _lost(application_id, f"its changelog {found} has rows")
+    if topology.stores and log.admin.committed(application_id, read):
+        raise _lost(application_id, f"its group {application_id!r} has offsets")
+
+
+def _first_with_rows(log: Log, places: list[TopicPartition]) -> str | None:
+    """Return a topic of which a partition has a committed row: what is left of an aborted first epoch does not count."""
+    begins, ends = log.admin.earliest_offsets(places), log.admin.stable_offsets(places)
+    reader = log.reader()
+    try:
+        filled = [place for place in places if ends[place] > begins[place]]
+        return next((topic for topic, shard in filled if reader.last_record(topic, shard) is not None), None)
+    finally:
+        reader.close()
+
+
+def _lost(application_id: str, why: str) -> RecoveryError:
+    return RecoveryError(
+        f"topic {epochs_name(application_id)!r} has no record of an epoch, but {application_id!r} has run before: {why}. The topic was "
+        "deleted or made anew, and what the state belongs to is not known without it. Restore the topic, or begin anew: "
+        "`penstock reset` forgets the application's state and offsets; input and output topics stay"
+    )
+
+
+def check_changelogs(log: Log, topology: Topology, record: EpochRecord) -> None:
+    """Refuse changelogs that are missing, or shorter than they were at the last barrier: state restored from them would be less."""
+    ends = {
+        (changelog_name(record.application_id, store), shard): end
+        for store in logged_stores(topology)
+        for shard, end in enumerate(record.changelogs.get(store, ()))
+        if end
+    }
+    there = log.admin.topics()
+    missing = sorted({topic for topic, shard in ends if there.get(topic, 0) <= shard})
+    if missing:
+        raise _short(record, f"changelog {missing[0]!r} does not exist")
+    for (topic, shard), found in log.admin.end_offsets(ends).items():
+        if found < ends[topic, shard] - bool(found):  # the marker of the last barrier may not be written yet
+            raise _short(
+                record,
+                f"changelog {topic}-{shard} ends at offset {found}, but at epoch {record.epoch} at {ends[topic, shard]}",
+            )
+
+
+def _short(record: EpochRecord, what: str) -> RecoveryError:
+    return RecoveryError(
+        f"{what}: it was deleted or made anew, or the cluster has lost rows of it. State that is restored from it would miss rows. "
+        f"Restore the topic, or begin anew: `penstock reset` forgets the state and offsets of {record.application_id!r}; input and "
+        "output topics stay"
+    )
 
 
 def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:

@@ -58,6 +58,10 @@ class Settlement:
             return False
         return self._lost or passing(error)
 
+    def is_slow(self) -> bool:
+        """Whether a transaction is open for so long that a smaller one would be better: it must end before the cluster gives up on it."""
+        return self._since is not None and 2 * (self._clock.now_ms() - self._since) >= self._transaction_ms
+
     def settle(self, work: Work) -> bool:
         """Come back from a failed run; tell whether it was committed after all. A ``FencedError`` is the last word."""
         if self._since is not None and not self._lost:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import TopicError, TopologyError
-from penstock.log.base import Admin, TopicPartition
+from penstock.log.base import Admin, TopicDescription, TopicPartition
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.topology.node import SourceNode
 from penstock.topology.topology import Topology
@@ -18,6 +18,8 @@ class Reading:
 
     source_of: dict[str, SourceNode] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
+    #: topic → its id, "" where the cluster does not tell
+    topic_ids: dict[str, str] = field(default_factory=dict)
     #: of the topics of global tables, which every lane reads whole
     global_partitions: dict[str, int] = field(default_factory=dict)
 
@@ -31,12 +33,14 @@ def find_topics(admin: Admin, topology: Topology, application_id: str) -> Readin
     sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode) and not node.internal]
     named = {topic: node for node in sources for topic in node.topics}
     tables = {topic: table.source for table in topology.global_stores.values() for topic in table.source.topics}
-    counts = _partitions(admin, named | tables)
+    told = _describe(admin, named | tables)
     matched, found = _matching(admin, sources, own_topics(topology, application_id))
+    told |= admin.describe(found)
     return Reading(
         source_of=named | matched,
-        partitions={topic: counts[topic] for topic in named} | found,
-        global_partitions={topic: counts[topic] for topic in tables},
+        partitions={topic: told[topic].partitions for topic in named} | found,
+        topic_ids={topic: told[topic].topic_id for topic in named.keys() | found.keys()},
+        global_partitions={topic: told[topic].partitions for topic in tables},
     )
 
 
@@ -54,9 +58,9 @@ def places_of(partitions: Mapping[str, int]) -> list[TopicPartition]:
     return [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
 
 
-def _partitions(admin: Admin, nodes: Mapping[str, SourceNode]) -> dict[str, int]:
+def _describe(admin: Admin, nodes: Mapping[str, SourceNode]) -> dict[str, TopicDescription]:
     try:
-        return admin.partitions(nodes)
+        return admin.describe(nodes)
     except TopicError as error:
         there = admin.topics()
         missing = [(topic, node) for topic, node in nodes.items() if topic not in there]

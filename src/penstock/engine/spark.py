@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import signal
 import sys
 import threading
 import uuid
@@ -40,7 +41,7 @@ from penstock.engine.courier import Couriers
 from penstock.engine.letters import Letters
 from penstock.engine.offsets import Range
 from penstock.engine.staging import Staging
-from penstock.errors import EngineError
+from penstock.errors import EngineError, SparkEnded
 from penstock.lane import entry
 from penstock.lane.envelope import NOTE
 from penstock.lane.memory import ENVIRONMENT
@@ -48,6 +49,8 @@ from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
 from penstock.lane.parcel import unpacked
 from penstock.lane.post import Part
 from penstock.log.kafka import KafkaLog
+
+logger = logging.getLogger("penstock.engine")
 
 #: how long a letter's records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
 READ_SECONDS = 10.0
@@ -123,10 +126,35 @@ def _launch(options: Mapping[str, str]) -> None:
     _chatter = Chatter()
     try:
         conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
-        gateway = launch_gateway(conf, {"stderr": _chatter.writing_end})  # type: ignore[no-untyped-call]
+        given = _LaunchArguments(stderr=_chatter.writing_end, preexec_fn=_leave_stopping_to_the_driver)
+        gateway = launch_gateway(conf, given)  # type: ignore[no-untyped-call]
     finally:
         _chatter.close_writing_end()
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+#: what asks a program to end: the driver alone answers
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _leave_stopping_to_the_driver() -> None:
+    """Let the JVM, and the Python workers that it starts, live on when all processes are asked to end: by Ctrl-C, systemd, ``docker stop``.
+
+    The driver ends at a barrier, for which it needs them, and they end with it: the JVM when its standard input is closed, the workers
+    with the JVM. A JVM leaves signals alone that were ignored when it started; its children inherit that they are blocked, and so do
+    processes that a user's function starts.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+
+
+class _LaunchArguments(dict[str, Any]):
+    """Arguments of ``Popen`` whose ``preexec_fn`` stays: PySpark would put its own there, which lets SIGTERM through."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name != "preexec_fn":
+            super().__setitem__(name, value)
 
 
 def _quietly(launch: Callable[[], None], make: Callable[[], Any], master: str) -> Any:
@@ -376,10 +404,20 @@ def _telling_why() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise EngineError(f"Spark could not run the epoch: {_gist(error)}") from error
+    except MemoryError as error:
+        raise EngineError(f"the driver ran out of memory: {error}") from error
     except (Py4JError, ConnectionError) as error:
-        raise EngineError(
-            f"Spark's JVM has ended: {_gist(error)}. Start the application again", passing=False
-        ) from error
+        raise SparkEnded(f"Spark's JVM has ended: {_gist(error)}. Start the application again") from error
+
+
+def stop_session(session: Any) -> None:
+    """Stop Spark; a JVM that has ended by itself needs no more."""
+    from py4j.protocol import Py4JError
+
+    try:
+        session.stop()
+    except (Py4JError, ConnectionError) as error:
+        logger.warning("Spark could not be stopped: %s", _gist(error))
 
 
 def _gist(error: Exception) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.log.base import Log, TopicSpec
-from penstock.log.topics import changelog_topic, epochs_topic
+from penstock.log.topics import changelog_name, changelog_topic, epochs_name, epochs_topic
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.node import SinkNode
 from penstock.topology.topology import Topology
+
+logger = logging.getLogger("penstock.engine")
 
 #: stores whose rows end by time
 WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
@@ -45,6 +48,31 @@ def ensure_own(log: Log, topology: Topology, application_id: str, shards: int, r
     """Make the application's own topics, or check that they are as they must be; return the new ones."""
     specs = changelog_specs(topology, application_id, shards, replication)
     return log.admin.ensure_topics([*specs, epochs_topic(application_id, replication=replication)])
+
+
+def own_topics(topology: Topology, application_id: str) -> list[str]:
+    """Return the names of the topics that the application has for itself."""
+    return [*(changelog_name(application_id, store) for store in logged_stores(topology)), epochs_name(application_id)]
+
+
+def warn_of_one_copy(log: Log, topics: Iterable[str]) -> None:
+    """Say which topics lose committed records with one broker, though the cluster has several: exactly once is not more than that."""
+    names = sorted(topics)
+    if log.admin.brokers() < 2:
+        return
+    single = [name for name, found in log.admin.describe(names).items() if found.replication < 2]
+    unsure = [n for n in names if n not in single and int(log.admin.configs(n)["min.insync.replicas"]) < 2]
+    if not single and not unsure:
+        return
+    said = [f"{', '.join(single)}: one replica"] * bool(single) + [
+        f"{', '.join(unsure)}: min.insync.replicas is 1"
+    ] * bool(unsure)
+    logger.warning(
+        "processing_guarantee is exactly_once, but records that are committed are lost with one broker: %s. Give new topics more replicas "
+        "(replication_factor=3 for those of the application; kafka-reassign-partitions for topics that exist), and let two confirm each "
+        "write: `penstock topics alter TOPIC --config min.insync.replicas=2`",
+        "; ".join(said),
+    )
 
 
 def row_limits(log: Log, topics: Iterable[str]) -> dict[str, int]:

@@ -17,7 +17,15 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from penstock.config import POLICIES
-from penstock.errors import ConfigError, PenstockError, ProcessingError, StreamsError, describe_function
+from penstock.errors import (
+    ConfigError,
+    EngineError,
+    EpochTooLarge,
+    PenstockError,
+    ProcessingError,
+    StreamsError,
+    describe_function,
+)
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
 from penstock.topology.functions import takes
@@ -111,8 +119,10 @@ def decide(policy: Any, error: StreamsError, record: Any) -> str:
     """Ask a policy what to do about an error: ``fail``, ``skip`` or ``dead_letter``.
 
     A callable takes ``(error)``, ``(error, record)``, or Kafka's ``(origin, record, exception)``; ``error.__cause__`` is the
-    user's exception.
+    user's exception. To run out of memory is no fault of the record: no policy is asked, and the epoch is run again with fewer.
     """
+    if isinstance(error.__cause__, MemoryError):
+        raise error.__cause__
     if isinstance(policy, str):
         return policy
     if takes(policy, 1):
@@ -131,9 +141,12 @@ def decide(policy: Any, error: StreamsError, record: Any) -> str:
 def pack_failure(error: Exception) -> bytes:
     """Return an error as bytes for the driver: itself where it can travel, else as a ProcessingError; and the user's traceback."""
     trace = "".join(traceback.format_exception(error))
+    if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
+        error = EngineError(f"a task ran out of memory: {error}")
     kind = type(error) if isinstance(error, PenstockError) else ProcessingError
     text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
-    details = {name: getattr(error, name) for name in DETAILS if hasattr(error, name)}
+    names = (*DETAILS, "records", "size") if isinstance(error, EpochTooLarge) else DETAILS
+    details = {name: getattr(error, name) for name in names if hasattr(error, name)}
     if details.get("origin") is not None:
         details["origin"] = tuple(details["origin"])
     return pickle.dumps((kind, text, details, trace))

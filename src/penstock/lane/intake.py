@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.clock import stopwatch_us
+from penstock.errors import EpochTooLarge
 from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of
 from penstock.lane.failure import pack_failure
 from penstock.lane.inbox import RAW_SCHEMA, header_text
@@ -24,11 +25,16 @@ Range = tuple[str, int, int, int]
 READ = 2_000
 #: rows of a batch, and its bytes: rows are handed on together, large ones soon
 BATCH, BATCH_BYTES = 20_000, 1 << 24
+#: a task reads so many times the bytes that an epoch may have before it says that they are too many
+MOST_TIMES = 1.5
 
 
 def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
-    """Yield the records of ranges as raw rows, range by range, in order of their offsets."""
-    reader = worker.reader()
+    """Yield the records of ranges as raw rows, range by range, in order of their offsets.
+
+    How large records are is not known before they are read: ``EpochTooLarge`` if there are too many of them for one epoch.
+    """
+    reader, meter = worker.reader(), _Meter(worker.stage.config.get("max_epoch_bytes"))
     for topic, partition, start, end in ranges:
         waiting: list[pa.RecordBatch] = []
         count = size = 0
@@ -36,11 +42,32 @@ def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterat
             waiting.append(raw_batch(rows, orders.topics, worker.stage))
             count += rows.size
             size += waiting[-1].nbytes
+            meter.add(waiting[-1])
             if count >= BATCH or size >= BATCH_BYTES:
                 yield pa.concat_batches(waiting)
                 waiting, count, size = [], 0, 0
         if waiting:
             yield pa.concat_batches(waiting)
+
+
+class _Meter:
+    """Counts what a task reads."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._records = self._size = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Count rows; raise ``EpochTooLarge`` if they are too many. One record is never too large."""
+        self._records += len(rows)
+        self._size += rows.nbytes
+        if self._most is not None and self._size > MOST_TIMES * self._most and self._records > 1:
+            raise EpochTooLarge(
+                f"an epoch has more than {self._size} bytes of input in its first {self._records} records, and aims at {self._most} "
+                "(max_epoch_bytes)",
+                records=self._records,
+                size=self._size,
+            )
 
 
 def taken_in(
@@ -53,6 +80,8 @@ def taken_in(
         since = stopwatch_us()
         for batch in rows:
             read = stopwatch_us()
+            report.records += len(batch)
+            report.size += batch.nbytes
             yield batch
             report.spent["read"] += read - since
             since = stopwatch_us()

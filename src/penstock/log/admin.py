@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.clock import SystemClock
-from penstock.log.base import Offsets, TopicPartition, TopicSpec
+from penstock.log.base import Offsets, TopicDescription, TopicPartition, TopicSpec
 from penstock.log.client import Connection
 from penstock.log.failures import broker_error, kafka_error, made
 from penstock.log.groups import Groups
@@ -69,7 +69,15 @@ class KafkaAdmin:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the number of partitions of each topic; raise ``TopicError`` if one is missing."""
+        return {name: found.partitions for name, found in self.describe(topics).items()}
+
+    def describe(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """Return what the cluster tells of each topic; raise ``TopicError`` if one is missing."""
         return {name: self._described(name, future) for name, future in self._describe(topics).items()}
+
+    def brokers(self) -> int:
+        """Return how many brokers the cluster has now."""
+        return len(self.cluster()[1])
 
     def matching(self, pattern: re.Pattern[str]) -> list[str]:
         """Return the names of the topics that match a pattern as a whole, sorted."""
@@ -193,15 +201,15 @@ class KafkaAdmin:
             return {}
         return dict(self._client.describe_topics(TopicCollection(names), request_timeout=self._request_seconds))
 
-    def _described(self, name: str, future: Future[Any]) -> int:
+    def _described(self, name: str, future: Future[Any]) -> TopicDescription:
         try:
-            return len(future.result().partitions)
+            return _description(future.result())
         except KafkaException as exception:
             error = broker_error(kafka_error(exception), f"find topic {name!r}")
             if not error.retriable:
                 raise error from exception
         doing = f"find topic {name!r}"
-        return self._call(doing, lambda: len(self._describe([name])[name].result().partitions))
+        return self._call(doing, lambda: _description(self._describe([name])[name].result()))
 
     def _present(self, name: str) -> None:
         """Raise a passing error while a new topic is not known everywhere, or has a partition without a leader."""
@@ -281,6 +289,14 @@ class KafkaAdmin:
             self._client.poll(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             self._refresh()
+
+
+def _description(found: Any) -> TopicDescription:
+    """Return what the client tells of a topic. Brokers before 2.8 know no ids of topics, and tell zero."""
+    number = found.topic_id
+    known = number is not None and (number.get_most_significant_bits() or number.get_least_significant_bits())
+    replication = min((len(part.replicas) for part in found.partitions), default=0)
+    return TopicDescription(len(found.partitions), str(number) if known else "", replication)
 
 
 def _unless(fine: set[int], future: Future[Any]) -> bool:

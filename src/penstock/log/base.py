@@ -104,6 +104,15 @@ class TopicSpec:
     replication: int = -1
 
 
+class TopicDescription(NamedTuple):
+    """A topic as the cluster has it. ``topic_id``: of this topic and no other, "" if the cluster does not tell."""
+
+    partitions: int
+    topic_id: str
+    #: the number of replicas; of partitions that differ the least
+    replication: int
+
+
 class Admin(Protocol):
     """What can be asked and changed without reading or writing records. Offsets that do not exist raise ``TopicError``."""
 
@@ -113,6 +122,14 @@ class Admin(Protocol):
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the number of partitions of each topic; raise ``TopicError`` if one is missing."""
+        ...
+
+    def describe(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """Return what the cluster tells of each topic; raise ``TopicError`` if one is missing."""
+        ...
+
+    def brokers(self) -> int:
+        """Return how many brokers the cluster has now."""
         ...
 
     def matching(self, pattern: re.Pattern[str]) -> list[str]:

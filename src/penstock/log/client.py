@@ -8,6 +8,7 @@ A name may carry the client it is for: ``producer.linger.ms``, ``consumer.fetch.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,18 @@ PEM_FILES = {
     "ssl.certificate.location": "ssl.certificate.pem",
     "ssl.key.location": "ssl.key.pem",
 }
+
+#: names of settings that hold a secret, or the file of one
+SECRET = re.compile(r"password|secret|credential|jaas|private|oauthbearer\.(config|token$)|\bkey(\.(pem|location))?$")
+
+
+def secrets(kafka: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings that hold a secret.
+
+    >>> secrets({"sasl.username": "me", "sasl.password": "hush", "ssl.key.location": "key.pem", "ssl.ca.location": "ca.pem"})
+    ['sasl.password', 'ssl.key.location']
+    """
+    return sorted(name for name, value in kafka.items() if value and SECRET.search(name.lower()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,11 +94,13 @@ for _code in MISSING_TOPIC:
 
 
 def made(client: Callable[..., T], settings: Mapping[str, Any]) -> T:
-    """Make a client of the library; settings that it refuses are the reader's to correct."""
+    """Make a client of the library; settings that it refuses are the reader's to correct, a lack of memory is not theirs."""
     try:
         return client(settings, logger=logger)
     except KafkaException as exception:
         said = kafka_error(exception).str()
+        if kafka_error(exception).code() == KafkaError._CRIT_SYS_RESOURCE or "Cannot allocate memory" in said:
+            raise MemoryError(said) from exception
         raise ConfigError(f"the client settings (kafka={{...}}) are refused: {said}") from exception
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import BrokerError, TopicError
-from penstock.log.base import Offsets, TopicPartition, TopicSpec
+from penstock.log.base import Offsets, TopicDescription, TopicPartition, TopicSpec
 from penstock.log.memory_cluster import MemoryCluster, Topic
 from penstock.log.topics import check_configs, check_partitions
 
@@ -16,6 +16,7 @@ DEFAULTS = {
     "retention.ms": "-1",
     "min.compaction.lag.ms": "0",
     "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
 }
 
 
@@ -33,6 +34,17 @@ class MemoryAdmin:
         """Return the number of partitions of each topic; raise ``TopicError`` if one is missing."""
         return {name: len(self._topic(name).partitions) for name in topics}
 
+    def describe(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """Return what the cluster tells of each topic; raise ``TopicError`` if one is missing."""
+        return {name: self._description(self._topic(name)) for name in topics}
+
+    def _description(self, topic: Topic) -> TopicDescription:
+        return TopicDescription(len(topic.partitions), topic.topic_id, topic.replication)
+
+    def brokers(self) -> int:
+        """Return how many brokers the cluster is said to have."""
+        return self._cluster.brokers
+
     def matching(self, pattern: re.Pattern[str]) -> list[str]:
         """Return the names of the topics that match a pattern as a whole, sorted."""
         return [name for name in self.topics() if pattern.fullmatch(name)]
@@ -47,7 +59,9 @@ class MemoryAdmin:
                     check_configs(spec, self.configs(spec.name))
                 else:
                     count = 1 if spec.partitions == -1 else spec.partitions
-                    self._cluster.topics[spec.name] = Topic(dict(spec.configs), [[] for _ in range(count)])
+                    replication = max(1, spec.replication)
+                    made = Topic(dict(spec.configs), [[] for _ in range(count)], replication=replication)
+                    self._cluster.topics[spec.name] = made
                     created.append(spec.name)
         return created
 

@@ -9,6 +9,7 @@ place where the partition begins.
 from __future__ import annotations
 
 import threading
+import uuid
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -47,6 +48,8 @@ class Topic:
     partitions: list[list[Entry]]
     #: partition → where it begins, if something was deleted
     begins: dict[int, int] = field(default_factory=dict)
+    topic_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    replication: int = 1
 
 
 class MemoryCluster:
@@ -59,6 +62,8 @@ class MemoryCluster:
         self.groups: dict[str, Offsets] = {}
         self.owners: dict[str, object] = {}
         self.open: dict[str, Transaction] = {}
+        #: how many brokers it is said to have
+        self.brokers = 1
 
     def entries(self, place: TopicPartition) -> list[Entry]:
         """Return what a partition holds."""
