@@ -5,10 +5,12 @@ the other, beside all the others: two of them at once would fight for the cores.
 """
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.limits import Limits
 
 from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
 from penstock.testing.spark import spark_session  # noqa: F401 (a fixture: one Spark session for all tests of a process)
@@ -31,6 +33,20 @@ SPARK = (
     "cli/test_doctor.py",
     "dev/test_cluster.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch what the tests need of the machine."""
+    config.pluginmanager.register(Limits(), "limits")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say of a failed test how to run it alone."""
+    report = yield
+    if report.failed:
+        report.sections.append(("run alone", f".venv/bin/pytest '{item.nodeid}'"))
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks

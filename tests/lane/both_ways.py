@@ -1,8 +1,10 @@
 """A step run both ways, by column and one by one, over random records: what the tests of columns share."""
 
 import os
+import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -98,6 +100,11 @@ class Runs:
         self._reached: dict[tuple[str, int], int] = {}
         self._timing = Timing(plan.topology, idle_ms=1, shards=SHARDS)
         self._epoch = 0
+
+    def close(self) -> None:
+        """Let go of the files; the folder is of no more use."""
+        self._worker.close()
+        shutil.rmtree(self._stage.state_dir)
 
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:
         """Run an epoch; return what can be seen of it."""
@@ -195,8 +202,8 @@ def both_ways(
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
-            runs = Runs(shape, folders(), policy, **how)
-            seen.append([runs.epoch(epoch) for epoch in epochs])
+            with closing(Runs(shape, folders(), policy, **how)) as runs:
+                seen.append([runs.epoch(epoch) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen
     assert not any("failed" in epoch for epoch in seen[0]), seen[0]
 

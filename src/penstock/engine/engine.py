@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -166,7 +167,7 @@ class Engine:
         if self.loop is not None:
             self.loop.close()
         if self._worker is not None:
-            self._worker.shards.close()
+            self._worker.close()
         if self.lanes is not None:
             self.lanes.close()
             self.lanes = None
@@ -186,6 +187,7 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
         state_dir=os.path.abspath(folder),
         bootstrap_servers=config["bootstrap_servers"],
         kafka=dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"]),
+        run=uuid.uuid4().hex,
     )
 
 

@@ -35,6 +35,8 @@ class Stage:
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     #: a folder that all tasks share, for parcels on their way; None: there is none
     staging: str | None = None
+    #: which run of the application this is; local state is checked once in each
+    run: str = ""
 
     @cached_property
     def sources(self) -> dict[str, SourceNode]:

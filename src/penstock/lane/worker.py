@@ -59,9 +59,11 @@ class Worker:
         return self._reader
 
     def close(self) -> None:
-        """Let go of connections and threads: another stage has come."""
+        """Let go of connections, threads and files: another stage has come."""
         self.calls.close()
         self._reader = None
+        self._views = ("", {})
+        self._globals.close()
         self.shards.close()
 
     def wrapping(self, orders: Orders) -> Wrap:
