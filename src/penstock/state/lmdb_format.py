@@ -131,14 +131,22 @@ def allocate(path: str, size: int) -> None:
     """Have disk space for the first bytes of a file: to write to a mapped page that has none ends the process."""
     descriptor = os.open(path, os.O_RDWR)
     try:
-        os.posix_fallocate(descriptor, 0, size)
+        with telling_of_a_full_disk(path, size):
+            os.posix_fallocate(descriptor, 0, size)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def telling_of_a_full_disk(path: str, size: int) -> Iterator[None]:
+    """Say which file had no space, and what to do."""
+    try:
+        yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         free = shutil.disk_usage(os.path.dirname(path)).free
         raise StoreError(
-            f"no space left for state: {path} needs {size >> 20} MB, and {free >> 20} MB are free there. "
-            "Make room, or set state_dir (PENSTOCK_STATE_DIR) to a larger disk; nothing is lost"
+            f"no space left on the disk: {path} needs {size / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free there. "
+            "Make room, or set state_dir (PENSTOCK_STATE_DIR) to a folder on a larger disk; what is committed is in Kafka, nothing is lost"
         ) from error
-    finally:
-        os.close(descriptor)

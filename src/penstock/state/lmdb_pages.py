@@ -5,8 +5,9 @@
     pages     magic (4 bytes)  crc of the rest (4)  transaction (8)  { crc of a page (4 bytes; 0: not in use) }
 
 LMDB has no checksums: a flipped bit in a page is a wrong row, and one in a pointer ends the process. Its pages are copied on write,
-and that is what makes checksums cheap: the pages of a transaction are those that can be reached from its roots and were not in use before it, and
-the pages that it freed are listed under its number. So a commit costs the pages that it wrote, and only ``check`` reads the whole file.
+and that is what makes checksums cheap: the pages of a transaction are those that can be reached from its roots and were not in use
+before it, and the pages that it freed are listed under its number. So a commit costs the pages that it wrote, and only ``check``
+reads the whole file.
 
 Invariant: the table of a transaction has the checksum of every page that is reachable from its two roots, and of both meta pages.
 
@@ -16,6 +17,7 @@ nodes with page numbers, a leaf page those with values; a value may be in pages 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -27,7 +29,7 @@ from zlib import crc32
 
 import numpy as np
 
-from penstock.state.lmdb_format import write_private
+from penstock.state.lmdb_format import telling_of_a_full_disk, write_private
 
 logger = logging.getLogger("penstock.state")
 
@@ -110,10 +112,13 @@ class PageSums:
         if self._transaction is None or self._saved == self._transaction:
             return
         rest = _NUMBER.pack(self._transaction) + self._table.tobytes()
+        data = _MAGIC + _COUNT.pack(crc32(rest)) + rest
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.pwrite(descriptor, _MAGIC + _COUNT.pack(crc32(rest)) + rest, 0)
-            os.ftruncate(descriptor, _HEAD.size - _NUMBER.size + len(rest))
+            with telling_of_a_full_disk(self._file, len(data)):
+                if os.pwrite(descriptor, data, 0) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(descriptor, len(data))
         finally:
             os.close(descriptor)
         self._saved = self._transaction

@@ -19,6 +19,7 @@ from zlib import crc32
 import msgspec
 
 from penstock.state.base import Sealed, ShardState
+from penstock.state.lmdb_format import telling_of_a_full_disk
 from penstock.state.runs import RunRows
 
 #: keys, values (None: a delete)
@@ -88,7 +89,7 @@ def file_name(token: str, level: int, attempt: str) -> str:
 def write(folder: Path, name: str, data: bytes) -> None:
     """Write a file so that it is there as a whole, or not at all."""
     incoming = f"{folder}/.{name}-{os.getpid()}"
-    with open(incoming, "wb", opener=_private) as file:
+    with telling_of_a_full_disk(incoming, len(data)), open(incoming, "wb", opener=_private) as file:
         file.write(_SUM.pack(crc32(data)))
         file.write(data)
     os.rename(incoming, f"{folder}/{name}")
