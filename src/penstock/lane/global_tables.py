@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from penstock.clock import Clock
+from penstock.files import locked, private_folder
 from penstock.lane.lanes import GlobalTables
 from penstock.lane.orders import Orders, Stage, offsets
 from penstock.lane.shards import STANDING, Shards
 from penstock.lane.source import Raw
 from penstock.log.base import Offsets
-from penstock.state.lmdb_format import locked, private_folder
 from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
 

@@ -24,12 +24,12 @@ from typing import cast
 import msgspec
 
 from penstock.clock import SystemClock
+from penstock.files import locked, private_folder
 from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
 from penstock.log.base import LogRecord, Reader
 from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name
 from penstock.state import pending
-from penstock.state.lmdb_format import locked, private_folder
 from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.restore import Incoming

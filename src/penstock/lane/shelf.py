@@ -14,8 +14,8 @@ from itertools import count
 
 import pyarrow as pa
 
+from penstock.files import telling_of_a_full_disk
 from penstock.lane.parcel import STAGED, write_stream
-from penstock.state.lmdb_format import telling_of_a_full_disk
 
 
 class Shelf:

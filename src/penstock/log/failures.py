@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BrokerError, ConfigError, FencedError, TopicError
 from penstock.log.client import logger
+from penstock.masking import scrubbed
 
 T = TypeVar("T")
 
@@ -98,8 +99,8 @@ def made(client: Callable[..., T], settings: Mapping[str, Any]) -> T:
     try:
         return client(settings, logger=logger)
     except KafkaException as exception:
-        said = kafka_error(exception).str()
-        raise ConfigError(f"the client settings (kafka={{...}}) are refused: {said}") from exception
+        said = scrubbed(kafka_error(exception).str())
+        raise ConfigError(f"the client settings (kafka={{...}}) are refused: {said}") from None  # it may hold a secret
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:
@@ -125,7 +126,7 @@ def broker_error(error: KafkaError, doing: str) -> BrokerError:
     kind = TopicError if code in MISSING_TOPIC else BrokerError
     remedy = REMEDIES.get(code)
     return kind(
-        f"could not {doing}: {error.str()}" + (f": {remedy}" if remedy else ""),
+        f"could not {doing}: {scrubbed(error.str())}" + (f": {remedy}" if remedy else ""),
         code=error.name(),
         retriable=error.retriable() or code in TRANSIENT,
         abortable=error.txn_requires_abort(),

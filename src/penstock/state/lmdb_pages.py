@@ -29,7 +29,7 @@ from zlib import crc32
 
 import numpy as np
 
-from penstock.state.lmdb_format import telling_of_a_full_disk, write_private
+from penstock.files import telling_of_a_full_disk, write_private
 
 logger = logging.getLogger("penstock.state")
 

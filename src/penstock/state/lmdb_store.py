@@ -32,7 +32,8 @@ from weakref import WeakSet
 import lmdb
 
 from penstock.errors import StoreError
-from penstock.state.lmdb_format import allocate, boot_id, locked, pack_entry, prepare_folder, run_key, unpack_entry
+from penstock.files import allocate, locked
+from penstock.state.lmdb_format import boot_id, pack_entry, prepare_folder, run_key, unpack_entry
 from penstock.state.lmdb_map import LmdbMap
 from penstock.state.lmdb_pages import PageSums
 from penstock.state.lmdb_write import Place, empty

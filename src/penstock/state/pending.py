@@ -18,8 +18,8 @@ from zlib import crc32
 
 import msgspec
 
+from penstock.files import telling_of_a_full_disk
 from penstock.state.base import Sealed, ShardState
-from penstock.state.lmdb_format import telling_of_a_full_disk
 from penstock.state.runs import RunRows
 
 #: keys, values (None: a delete)
