@@ -1,11 +1,13 @@
 """A step run both ways, by column and one by one, over random records: what the tests of columns share."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import zlib
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -70,7 +72,9 @@ usual = st.lists(
 
 
 class Runs:
-    """An application's steps, run without Spark over a folder of its own."""
+    """An application's steps, run without Spark over a folder of its own. Those that are left open are closed with the test."""
+
+    left_open: ClassVar[set[Runs]] = set()
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class Runs:
         plan = make_plan(builder.build(optimize=optimize))
         self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
         self._worker = Worker(self._stage)
+        self.left_open.add(self)
         topics = {
             topic: name for name, node in self._stage.sources.items() if not node.internal for topic in node.topics
         }
@@ -103,6 +108,7 @@ class Runs:
 
     def close(self) -> None:
         """Let go of the files; the folder is of no more use."""
+        self.left_open.discard(self)
         self._worker.close()
         shutil.rmtree(self._stage.state_dir)
 
