@@ -5,7 +5,7 @@ the other, beside all the others: two of them at once would fight for the cores.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,15 +40,6 @@ SPARK = (
 def pytest_configure(config: pytest.Config) -> None:
     """Watch what the tests need of the machine."""
     config.pluginmanager.register(Limits(), "limits")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say of a failed test how to run it alone."""
-    report = yield
-    if report.failed:
-        report.sections.append(("run alone", f".venv/bin/pytest '{item.nodeid}'"))
-    return report
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks

@@ -1,4 +1,4 @@
-"""What an ordinary machine has: 1,024 open files for a process, and 2 GB of memory. A run that needs more fails.
+"""What an ordinary machine has: 1,024 open files for a process, and 2 GB of memory. A run that needs more fails. And how to run one test.
 
 After each test every process of the run is looked at in ``/proc``: the one that runs tests, and its children (brokers, Spark, its
 workers), with the greatest memory they have had so far. The peaks are in the summary of the run, with the test after which they were seen.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +28,14 @@ class Limits:
     def __init__(self) -> None:
         self.peaks: dict[str, Peaks] = {}
         self._here: Peaks = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Say of a failed test how to run it alone."""
+        report = yield
+        if report.failed:
+            report.sections.append(("run alone", f".venv/bin/pytest '{item.nodeid}'"))
+        return report
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:

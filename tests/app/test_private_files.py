@@ -64,7 +64,7 @@ def test_state_sockets_shuffle_files_and_command_lines(cluster, tmp_path):
     found = json.loads(done.stdout.splitlines()[0])
     modes = {Path(path).name: mode for path, mode in found["state"].items() if path != str(tmp_path / "state")}
     assert {"data.mdb", "lock.mdb", "pages", "boot-id", "shard-0.lock"} <= modes.keys()
-    assert all(not mode & 0o077 for mode in modes.values()), {name: oct(mode) for name, mode in modes.items()}
+    assert not {name: oct(mode) for name, mode in modes.items() if mode & 0o077}
     assert found["folder"] == [0o700, True]
     assert [name for name in found["files of Spark"] if name.endswith(".sock")]
     assert [name for name in found["files of Spark"] if name.startswith("blockmgr")]

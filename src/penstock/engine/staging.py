@@ -24,8 +24,8 @@ class Staging:
             if not _is_alive(other.name.partition("-")[0]):
                 shutil.rmtree(other, ignore_errors=True)
         self.folder = parent / f"{os.getpid()}-{uuid.uuid4().hex}"
-        private_folder(home)
-        private_folder(self.folder)
+        for folder in (home, parent, self.folder):
+            private_folder(folder)
 
     def clear(self) -> None:
         """Delete all files: no epoch runs that uses them."""
