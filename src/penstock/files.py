@@ -37,9 +37,9 @@ def locked(path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def allocate(path: str, size: int) -> None:
+def allocate(path: str, size: int, *, create: bool = False) -> None:
     """Have disk space for the first bytes of a file: to write to a mapped page that has none ends the process."""
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
     try:
         with telling_of_a_full_disk(path, size):
             os.posix_fallocate(descriptor, 0, size)

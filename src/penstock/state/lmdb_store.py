@@ -44,6 +44,7 @@ Step: TypeAlias = Callable[[Place], None] | None
 Entry: TypeAlias = tuple[int, tuple[int, ...]]
 
 MAP_SIZE = 1 << 20  # bytes of the file to begin with; it grows by doubling
+LOCK_SIZE = 8192  # bytes of LMDB's table of readers, which is mapped, too: 126 of them and its head
 MAX_MAPS = 4096
 MOST_OPEN = 128
 
@@ -144,6 +145,8 @@ class LmdbState:
         if len(_live) >= MOST_OPEN:
             any(state._suspend() for state in list(_live))
         with self._resizing() as size:
+            if not self._readonly:
+                allocate(f"{self.path}/lock.mdb", LOCK_SIZE, create=True)
             self._environment = lmdb.open(
                 self.path,
                 map_size=max(self._map_size, size),
