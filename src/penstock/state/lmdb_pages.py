@@ -21,10 +21,9 @@ import errno
 import logging
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -67,8 +66,7 @@ class Damaged(Exception):
     """A file is not what was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
+class _Root(NamedTuple):
     """A database: where it begins, and whether its values may have pages of their own."""
 
     page: int
@@ -76,8 +74,7 @@ class _Root:
     has_big_values: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Meta:
+class _Meta(NamedTuple):
     """What a meta page says."""
 
     transaction: int
