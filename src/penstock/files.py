@@ -44,7 +44,9 @@ def allocate(path: str, size: int, *, create: bool = False) -> None:
         with telling_of_a_full_disk(path, size):
             os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:  # a file system, or a C library, that cannot: its full disk is a signal, as documented
+        if (
+            error.errno != errno.EOPNOTSUPP
+        ):  # a file system, or a C library, that cannot: its full disk is a signal, as documented
             raise
     finally:
         os.close(descriptor)
