@@ -62,8 +62,9 @@ def test_state_sockets_shuffle_files_and_command_lines(cluster, tmp_path):
     words, state = cluster.topic("words", 2), tmp_path / "state"
     cluster.log.admin.ensure_topics([TopicSpec(f"{words}-out", 1)])
     cluster.send(words, *((f"k{n}", f"w{n % 50}", 1_600_000_000_000 + n, n % 2) for n in range(3000)))
+    (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, cluster.servers, words, str(state)],
+        [sys.executable, str(tmp_path / "program.py"), cluster.servers, words, str(state)],
         capture_output=True,
         text=True,
         timeout=180,
