@@ -88,9 +88,9 @@ def ranges(state: ShardState, label: str) -> None:
     _report(f"{label}: put + range of one row", process_time() - start, len(keys))
 
 
-def _on_lmdb(run: Callable[[ShardState], None]) -> None:
+def _on_lmdb(run: Callable[[ShardState], None], *, checksums: bool = False) -> None:
     folder = tempfile.mkdtemp()
-    state = LmdbState(folder)
+    state = LmdbState(folder, checksums=checksums)
     try:
         run(state)
     finally:
@@ -110,6 +110,7 @@ def main() -> None:
     for label, options in cases.items():
         read_and_write(MemoryState(), f"memory, {label}", **options)
     _on_lmdb(lambda state: read_and_write(state, "lmdb, timestamped", timestamped=True))
+    _on_lmdb(lambda state: read_and_write(state, "lmdb with checksums, timestamped", timestamped=True), checksums=True)
     ranges(MemoryState(), "memory")
     _on_lmdb(lambda state: ranges(state, "lmdb"))
 

@@ -5,11 +5,15 @@ the other, beside all the others: two of them at once would fight for the cores.
 """
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.limits import Limits
 
+from penstock.log.base import Admin
+from penstock.log.kafka import KafkaLog
 from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
 from penstock.testing.spark import spark_session  # noqa: F401 (a fixture: one Spark session for all tests of a process)
 
@@ -33,6 +37,11 @@ SPARK = (
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch what the tests need of the machine."""
+    config.pluginmanager.register(Limits(), "limits")
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that start Spark together."""
@@ -41,3 +50,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         place = item.path.relative_to(here).as_posix()
         if "spark_session" in getattr(item, "fixturenames", ()) or place.startswith(SPARK):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def _admin() -> Iterator[Callable[[str], Admin]]:
+    """One client for each broker that tests share."""
+    made: dict[str, KafkaLog] = {}
+
+    def admin(servers: str) -> Admin:
+        if servers not in made:
+            made[servers] = KafkaLog(servers, timeout=30)
+        return made[servers].admin
+
+    yield admin
+    for log in made.values():
+        log.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_topics_are_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete the topics that a test has made in the broker that all share: each partition is an open file of the broker."""
+    if "kafka_broker" not in request.fixturenames:
+        yield
+        return
+    admin = request.getfixturevalue("_admin")(request.getfixturevalue("kafka_broker").bootstrap_servers)
+    before = admin.topics().keys()
+    yield
+    admin.delete_topics(admin.topics().keys() - before)

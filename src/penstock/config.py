@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError, nearest
+from penstock.masking import masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _policy(value: Any) -> Any:
 
 def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError("must be a mapping of client settings")
+        raise ValueError("must be a mapping of client settings: kafka={...}, or a table [tool.penstock.kafka]")
     return dict(value)
 
 
@@ -178,7 +179,9 @@ def _parse(name: str, value: Any, source: str) -> Any:
     try:
         return row.parse(value)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{name}={value!r} (from {source}): {error}") from error
+        # of a mapping nothing is shown, not even in the cause: what is no mapping may hold a secret anywhere
+        shown = "" if row.kind == "mapping" else f"={masked(value)!r}"
+        raise ConfigError(f"{name}{shown} (from {source}): {error}") from None
 
 
 def table() -> str:

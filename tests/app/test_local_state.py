@@ -127,6 +127,21 @@ def test_state_from_before_the_machine_was_started_is_not_trusted(start, countin
     counting.check(again)
 
 
+def test_damaged_state_is_restored_from_the_changelog(start, counting, tmp_path):
+    counting.say(*WORDS)
+    start(counting.topology()).drain().close()
+    shutil.copytree(start.folder, tmp_path / "copy")
+    for file in (tmp_path / "copy").glob("*/shard-*/data.mdb"):
+        data = bytearray(file.read_bytes())
+        for place in range(0, len(data), 1000):
+            data[place] ^= 1
+        file.write_bytes(data)
+    again = start(counting.topology(), state_dir=str(tmp_path / "copy"))
+    assert again.restored == 10
+    counting.say(*WORDS)
+    counting.check(again.drain())
+
+
 def test_state_of_an_earlier_life_is_thrown_away(start, counting, tmp_path):
     counting.say(*WORDS)
     start(counting.topology()).drain().close()

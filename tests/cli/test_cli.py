@@ -154,8 +154,8 @@ def test_config_explains_a_bad_value():
 def test_version_is_that_of_the_package():
     from importlib.metadata import version
 
-    assert run("version").stdout == f"penstock {version('penstock')}\n"
-    assert json.loads(run("version", "--json").stdout)["penstock"] == version("penstock")
+    assert run("version").stdout == f"penstock {version('penstock-streams')}\n"
+    assert json.loads(run("version", "--json").stdout)["penstock"] == version("penstock-streams")
 
 
 def test_without_a_command_the_commands_are_listed():

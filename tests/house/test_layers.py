@@ -19,6 +19,8 @@ GROUND = {
     "strict",
     "schedule",
     "watermark",
+    "masking",
+    "files",
 }
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -26,7 +28,9 @@ ALLOWED: dict[str, set[str]] = {
     "record": {"errors"},
     "durations": {"errors"},
     "extractors": {"errors"},
-    "config": {"errors"},
+    "config": {"errors", "masking"},
+    "masking": set(),
+    "files": {"errors"},
     "strict": {"errors"},
     "cron": {"errors"},
     "schedule": {"errors", "durations", "cron"},

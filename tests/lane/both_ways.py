@@ -1,9 +1,13 @@
 """A step run both ways, by column and one by one, over random records: what the tests of columns share."""
 
+from __future__ import annotations
+
 import os
+import shutil
 import zlib
 from collections.abc import Callable
-from typing import Any
+from contextlib import closing
+from typing import Any, ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -68,7 +72,9 @@ usual = st.lists(
 
 
 class Runs:
-    """An application's steps, run without Spark over a folder of its own."""
+    """An application's steps, run without Spark over a folder of its own. Those that are left open are closed with the test."""
+
+    left_open: ClassVar[set[Runs]] = set()
 
     def __init__(
         self,
@@ -88,6 +94,7 @@ class Runs:
         plan = make_plan(builder.build(optimize=optimize))
         self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
         self._worker = Worker(self._stage)
+        self.left_open.add(self)
         topics = {
             topic: name for name, node in self._stage.sources.items() if not node.internal for topic in node.topics
         }
@@ -98,6 +105,12 @@ class Runs:
         self._reached: dict[tuple[str, int], int] = {}
         self._timing = Timing(plan.topology, idle_ms=1)
         self._epoch = 0
+
+    def close(self) -> None:
+        """Let go of the files; the folder is of no more use."""
+        self.left_open.discard(self)
+        self._worker.close()
+        shutil.rmtree(self._stage.state_dir)
 
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:
         """Run an epoch; return what can be seen of it."""
@@ -160,7 +173,8 @@ class Runs:
         seen["reached"] = dict(self._reached)
         # when something is due may be told too early: how much depends on what was looked at
         seen["snapshots"][report.level] = {
-            shard: {name: part for name, part in shot.items() if name != "due"} for shard, shot in report.snapshots.items()
+            shard: {name: part for name, part in shot.items() if name != "due"}
+            for shard, shot in report.snapshots.items()
         }
         self._snapshots.setdefault(report.level, {}).update(report.snapshots)
         for shard, name in report.pending.items():
@@ -203,8 +217,8 @@ def both_ways(
                 patch.setattr(
                     room, name, size
                 )  # what is around a record that cannot go by column is a part of so few records
-            runs = Runs(shape, folders(), policy, **how)
-            seen.append([_comparable(runs.epoch(epoch), by_key) for epoch in epochs])
+            with closing(Runs(shape, folders(), policy, **how)) as runs:
+                seen.append([_comparable(runs.epoch(epoch), by_key) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen
     assert not any("failed" in epoch for epoch in seen[0]), seen[0]
 

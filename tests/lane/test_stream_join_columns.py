@@ -249,7 +249,8 @@ BY_COLUMN: list[Callable[[StreamsBuilder], None]] = [
 ]  # fmt: skip
 SHAPES = [
     # what time gives out of an outer join has a place of its own for nodes that act on time: one by one
-    *BY_COLUMN, left_then_windowed, three_outer, changing_the_row, changing_the_record, changed_behind, changing_updates, in_memory, with_itself, with_its_own,
+    *BY_COLUMN, left_then_windowed, three_outer,
+    changing_the_row, changing_the_record, changed_behind, changing_updates, in_memory, with_itself, with_its_own,
     again_with_one_of_them, merged_before, into_one_topic,
 ]  # fmt: skip
 

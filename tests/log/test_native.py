@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compiler import has_compiler
 
 from penstock.errors import BrokerError, ProductionError
 from penstock.log import native, producer, reader
@@ -80,8 +78,7 @@ def stable_end(log, topic, partition):
 
 
 def test_it_is_built_where_there_is_a_compiler():
-    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    if shutil.which("cc") is None or not header.exists():
+    if not has_compiler():
         pytest.skip("no compiler")
     assert native.loops is not None
     assert choice.loops is not None

@@ -2,18 +2,16 @@
 
 import os
 import random
-import shutil
 import subprocess
 import sys
-import sysconfig
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compiler import has_compiler
 
 from penstock.serde import groups as grouping
 from penstock.serde import native
@@ -106,8 +104,7 @@ def test_records_without_a_key_are_not_grouped():
 
 
 def test_it_is_built_where_there_is_a_compiler():
-    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    if shutil.which("cc") is None or not header.exists() or os.environ.get("PENSTOCK_NATIVE") == "0":
+    if not has_compiler() or os.environ.get("PENSTOCK_NATIVE") == "0":
         pytest.skip("no compiler, or left out")
     assert native.loops is not None
 

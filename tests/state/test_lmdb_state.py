@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 
 import pytest
 
 from penstock.errors import StoreError
-from penstock.state import lmdb_format
+from penstock.state import lmdb_format, lmdb_store
 from penstock.state.lmdb_store import LmdbState
 
 
@@ -169,3 +171,62 @@ def test_a_failed_batch_writes_nothing(folder):
     with pytest.raises(RuntimeError, match="planted"):
         fail()
     assert state.map("a").get(b"k") is None
+
+
+BESIDE = """
+import os, subprocess, sys
+from penstock.state.lmdb_store import LmdbState
+opening = "import sys; from penstock.state.lmdb_store import LmdbState; LmdbState(sys.argv[1], map_size=1 << 20).map('a').get(b'k')"
+state = LmdbState(sys.argv[1], map_size=1 << 20)
+state.map("a").write([(b"k", b"v")])
+state.make_room(8 << 20)
+subprocess.run([sys.executable, "-c", opening, sys.argv[1]], check=True)
+state.map("a").write([(b"%04d" % n, os.urandom(1000)) for n in range(6000)])
+print(state.map("a").count())
+"""
+
+
+def test_a_process_that_opens_it_does_not_cut_off_the_file_of_one_whose_map_is_larger(folder):
+    done = subprocess.run([sys.executable, "-c", BESIDE, folder], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "6001\n"), done
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_many_environments_need_few_descriptors_and_all_can_be_read_and_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(lmdb_store, "MOST_OPEN", 10)
+    before = open_files()
+    states = [LmdbState(tmp_path / str(n)) for n in range(40)]
+    for turn in range(2):
+        for n, state in enumerate(states):
+            state.map("a").write([(b"%d" % turn, b"%d" % n)])
+            state.release()
+            assert open_files() <= before + 2 * 10
+    for n, state in enumerate(states):
+        assert list(state.map("a").range(None, None)) == [(b"0", b"%d" % n), (b"1", b"%d" % n)]
+        assert state.map("b").get(b"k") is None
+        state.release()
+        assert open_files() <= before + 2 * 10
+    for state in states:
+        state.destroy()
+    assert open_files() == before
+
+
+def test_a_view_that_somebody_reads_is_not_closed_for_others_unless_it_may_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(lmdb_store, "MOST_OPEN", 2)
+    read, again, *others = [LmdbState(tmp_path / str(n)) for n in range(6)]
+    again.may_reopen = True
+    for state in (read, again):
+        state.map("a").write([(b"%04d" % n, b"v") for n in range(1000)])
+    rows, rows_again = read.map("a").range(None, None), again.map("a").range(None, None)
+    next(rows)
+    next(rows_again)
+    for state in others:
+        state.map("a").write([(b"k", b"v")])
+    assert read._environment is not None
+    assert again._environment is None
+    assert len(list(rows)) == len(list(rows_again)) == 999
+    for state in (read, again, *others):
+        state.destroy()

@@ -27,6 +27,7 @@ from penstock.cli.topics import topics
 from penstock.cli.topology import topology
 from penstock.cli.version import version
 from penstock.errors import PenstockError
+from penstock.masking import scrubbed
 
 
 class Commands(TyperGroup):
@@ -37,7 +38,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except PenstockError as error:
-            print(f"penstock: {error}", file=sys.stderr)
+            print(f"penstock: {scrubbed(str(error))}", file=sys.stderr)
             raise typer.Exit(exit_code(error)) from None
 
 

@@ -14,8 +14,9 @@ import typer
 
 from penstock.cli.exits import FAILED
 from penstock.cli.finding import Finding
-from penstock.cli.kafka import BootstrapOption, ClientOption, pairs
+from penstock.cli.kafka import BootstrapOption, ClientOption, client_settings
 from penstock.cli.output import JsonOption, console, print_json
+from penstock.masking import remember, scrubbed
 
 
 def doctor(
@@ -25,7 +26,7 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Check Java, libraries, jars, the state folder, Kafka and Spark. Exit code 1: something must be done."""
-    findings = list(examine(bootstrap, pairs(client or (), "--client"), full))
+    findings = list(examine(bootstrap, client_settings(client), full))
     good = all(finding.good for finding in findings)
     if as_json:
         print_json({"good": good, "findings": [finding.data() for finding in findings]})
@@ -44,6 +45,7 @@ def examine(bootstrap: str | None, client: dict[str, str], full: bool) -> Iterat
     yield from wrong
     yield from doctor_state.examine(config)
     servers, kafka = bootstrap or config["bootstrap_servers"], {**config["kafka"], **client}
+    remember(kafka)
     yield from doctor_kafka.examine(servers, kafka, config)
     yield from doctor_spark.examine(servers, kafka, full)
 
@@ -70,7 +72,8 @@ def _show(findings: list[Finding], full: bool) -> None:
         table.add_column(title, overflow="fold")
     marks = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "fix": "[red]fix[/]"}
     for finding in findings:
-        table.add_row(marks[finding.state], escape(finding.subject), escape(finding.found), escape(finding.advice))
+        told = (escape(scrubbed(text)) for text in (finding.subject, finding.found, finding.advice))
+        table.add_row(marks[finding.state], *told)
     out = console()
     out.print(table)
     wrong = sum(not finding.good for finding in findings)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.cli.finding import Finding
+from penstock.cli.version import DISTRIBUTION
 
 LEAST_PYTHON = (3, 11)
 #: Spark's driver takes 2 GB, its Python workers some more
@@ -106,7 +107,7 @@ def libraries() -> Iterator[Finding]:
     """Check every library that the package asks for."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
-    for requirement in requires("penstock") or ():
+    for requirement in requires(DISTRIBUTION) or ():
         spec, _, marker = requirement.partition(";")
         if "extra" in marker:
             continue

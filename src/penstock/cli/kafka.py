@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from uuid import UUID
 
@@ -14,6 +15,7 @@ import typer
 
 from penstock.cli.exits import WrongUse
 from penstock.errors import PenstockError
+from penstock.masking import is_secret
 from penstock.serde import Serdes
 
 if TYPE_CHECKING:
@@ -31,7 +33,12 @@ BootstrapOption: TypeAlias = Annotated[
 ]
 ClientOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--client", metavar="NAME=VALUE", help="A client setting, as security.protocol=SSL.", show_default=False),
+    typer.Option(
+        "--client",
+        metavar="NAME=VALUE",
+        help="A client setting, as security.protocol=SSL; sasl.password=@FILE is read from a file.",
+        show_default=False,
+    ),
 ]  # fmt: skip
 
 
@@ -46,18 +53,37 @@ class BadOption(BadInput, WrongUse):
 @contextmanager
 def connected(bootstrap: str | None, client: list[str] | None, timeout: float = 5) -> Iterator[KafkaLog]:
     """Reach the cluster that is named, or that the settings of this folder and environment name."""
-    from pathlib import Path
-
     from penstock.config import load
     from penstock.log.kafka import KafkaLog
 
     settings = load({}, pyproject=Path("pyproject.toml"))
-    kafka = settings["kafka"] | pairs(client or (), "--client")
+    kafka = settings["kafka"] | client_settings(client)
     log = KafkaLog(bootstrap or settings["bootstrap_servers"], kafka, timeout=timeout)
     try:
         yield log
     finally:
         log.close()
+
+
+def client_settings(given: Iterable[str] | None) -> dict[str, str]:
+    """Read the options ``--client``; a value that begins with ``@`` is in the file of that name.
+
+    >>> client_settings(["client.id=me"])
+    {'client.id': 'me'}
+    """
+    found = pairs(given or (), "--client")
+    for name, value in found.items():
+        if value.startswith("@"):
+            try:
+                found[name] = Path(value[1:]).read_text().strip()
+            except OSError as error:
+                raise BadOption(f"--client {name}={value}: the file cannot be read: {error.strerror}") from error
+        elif is_secret(name):
+            raise BadOption(
+                f"--client {name}=...: others on this machine see what is on a command line; write {name}=@FILE, "
+                "or set it below [tool.penstock.kafka] in pyproject.toml"
+            )
+    return found
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:
@@ -70,7 +96,7 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name:
-            raise BadOption(f"{option} {text!r}: write name=value")
+            raise BadOption(f"{option}: write name=value")
         found[name] = value
     return found
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from penstock.masking import scrubbed
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -16,7 +18,16 @@ JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON,
 
 def print_json(data: Any) -> None:
     """Print plain data as JSON on standard output."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json.dumps(clean(data), indent=2, ensure_ascii=False, default=str))
+
+
+def clean(data: Any) -> Any:
+    """Return plain data without the secrets that are known."""
+    if isinstance(data, dict):
+        return {name: clean(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [clean(value) for value in data]
+    return scrubbed(data) if isinstance(data, str) else data
 
 
 def console() -> Console:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BootstrapOption, ClientOption, pairs
+from penstock.cli.kafka import BootstrapOption, ClientOption, client_settings
 from penstock.cli.output import JsonOption, print_json
 from penstock.cli.run import ApplicationOption, StateDirOption
 from penstock.clock import SystemClock
@@ -50,7 +50,7 @@ def reset(
         "bootstrap_servers": bootstrap,
         "state_dir": None if state_dir is None else str(state_dir),
     }
-    topology, config = target(address, given, pairs(client or (), "--client"))
+    topology, config = target(address, given, client_settings(client))
     found = delete(topology, config, dry_run=True)
     if dry_run or not any(found.values()):
         _tell(config["application_id"], found, "would be deleted", as_json, dry_run=dry_run)

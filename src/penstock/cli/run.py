@@ -18,11 +18,12 @@ import typer
 
 from penstock.cli.exits import DONE, INTERRUPTED, exit_code
 from penstock.cli.gauge import Gauge, Reading
-from penstock.cli.kafka import BootstrapOption, ClientOption, pairs
+from penstock.cli.kafka import BootstrapOption, ClientOption, client_settings, pairs
 from penstock.cli.output import JsonOption
 from penstock.cli.run_view import JsonView, LineView, TerminalView, View
 from penstock.clock import stopwatch_us
 from penstock.errors import PenstockError
+from penstock.masking import Scrub
 
 if TYPE_CHECKING:
     from penstock.app import App
@@ -82,7 +83,7 @@ def run(
         "processing_guarantee": None if guarantee is None else guarantee.value,
     }  # fmt: skip
     chosen = pairs(settings or (), "--set") | {name: value for name, value in given.items() if value is not None}
-    app = make_app(address, chosen, pairs(client or (), "--client"))
+    app = make_app(address, chosen, client_settings(client))
     app.allow_topology_change |= allow_topology_change
     code = conduct(app, choose_view(as_json, plain), until_caught_up=until_caught_up, trace=trace)
     raise typer.Exit(code)
@@ -230,6 +231,7 @@ class _Handler(logging.Handler):
 
     def __init__(self, view: View, app: App) -> None:
         super().__init__(logging.WARNING)
+        self.addFilter(Scrub())
         self._view = view
         self._app = app
 

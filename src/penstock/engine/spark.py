@@ -16,11 +16,14 @@ DataFrames: to analyse, plan and compile one takes longer than many an epoch (do
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import pickle
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,11 +52,15 @@ from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
 from penstock.lane.parcel import unpacked
 from penstock.lane.post import Part
 from penstock.log.kafka import KafkaLog
+from penstock.masking import is_secret, remember, scrubbed
 
 logger = logging.getLogger("penstock.engine")
 
 #: how long a letter's records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
 READ_SECONDS = 10.0
+
+#: the name of a socket has 107 bytes at most, and its last part 42
+LONGEST_FOLDER = 64
 
 #: settings that the engine rests on, and those that make small jobs quick
 SETTINGS = {
@@ -102,13 +109,27 @@ def make_session(master: str, name: str, settings: Mapping[str, str] | None = No
         "spark.driver.extraJavaOptions": JVM,
         "spark.executor.extraJavaOptions": JVM,
     }
-    if not master.startswith("local"):
+    if master.startswith("local"):
+        # a worker runs whatever comes over its socket: who may open it is who may enter the folder. Shuffle files are records
+        options |= dict.fromkeys(("spark.python.unix.domain.socket.dir", "spark.local.dir"), _private_folder())
+    else:
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             options.pop(key)
     options |= dict(settings or {})
+    remember(options)
     for key, value in options.items():
         builder = builder.config(key, value)
     return _quietly(lambda: _launch(options), builder.getOrCreate, master)
+
+
+def _private_folder() -> str:
+    """Make a folder that is the user's alone, for as long as this process lives; its name must leave room for that of a socket."""
+    folder = tempfile.mkdtemp(prefix="penstock-spark-")
+    if len(folder) > LONGEST_FOLDER:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="penstock-spark-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 #: of the one JVM of this process, if it was started here
@@ -125,7 +146,9 @@ def _launch(options: Mapping[str, str]) -> None:
         return
     _chatter = Chatter()
     try:
-        conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+        # these are on a command line, which everybody on this machine can read; secrets come when Spark is asked for
+        shown = [(name, value) for name, value in options.items() if not is_secret(name)]
+        conf = SparkConf(loadDefaults=False).setAll(shown)
         given = _LaunchArguments(stderr=_chatter.writing_end, preexec_fn=_leave_stopping_to_the_driver)
         gateway = launch_gateway(conf, given)  # type: ignore[no-untyped-call]
     finally:
@@ -169,7 +192,7 @@ def _quietly(launch: Callable[[], None], make: Callable[[], Any], master: str) -
         session = make()
     except (PySparkException, Py4JError) as error:
         said = _chatter.last_words() if _chatter is not None and "GATEWAY_EXITED" in str(error) else _gist(error)
-        raise EngineError(f"Spark did not start at {master}: {said}") from error
+        raise EngineError(scrubbed(f"Spark did not start at {master}: {said}")) from error
     if _chatter is not None:
         _chatter.listen_after(session.sparkContext._jvm.java.lang.System.err.println)
     return session

@@ -11,6 +11,8 @@ import shutil
 import uuid
 from pathlib import Path
 
+from penstock.files import private_folder
+
 
 class Staging:
     """The folder of one run of an application."""
@@ -22,7 +24,8 @@ class Staging:
             if not _is_alive(other.name.partition("-")[0]):
                 shutil.rmtree(other, ignore_errors=True)
         self.folder = parent / f"{os.getpid()}-{uuid.uuid4().hex}"
-        self.folder.mkdir(parents=True)
+        for folder in (home, parent, self.folder):
+            private_folder(folder)
 
     def clear(self) -> None:
         """Delete all files: no epoch runs that uses them."""

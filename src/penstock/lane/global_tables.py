@@ -6,7 +6,6 @@ transaction.
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.clock import Clock
+from penstock.files import locked, private_folder
 from penstock.lane.lanes import GlobalTables
 from penstock.lane.orders import Orders, Stage, offsets
 from penstock.lane.shards import STANDING, Shards
@@ -22,6 +22,7 @@ from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.log.base import Offsets
 from penstock.record import NO_ORIGIN
+from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
 
 #: records applied at a time
@@ -87,9 +88,20 @@ class GlobalEnvironment:
         return list(self._letters)
 
     def _state(self) -> LmdbState:
-        state = LmdbState.at(self._folder)
+        state = LmdbState.opened(self._folder)
+        if state is None:
+            heal(self._folder, self._stage.run)
+            state = LmdbState.at(self._folder, checksums=True)
+        state.may_reopen = True
         state.release()
         return state
+
+    def close(self) -> None:
+        """Let go of the files."""
+        state = LmdbState.opened(self._folder)
+        if state is not None and self._tables is not None:
+            state.close()
+        self._tables = self._seen = None
 
     def _bring_up(self, incarnation: str, wanted: Offsets) -> LmdbState:
         state = self._state()
@@ -137,7 +149,6 @@ class GlobalEnvironment:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._shards.folder.mkdir(parents=True, exist_ok=True)
-        with (self._shards.folder / "global.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        private_folder(self._shards.folder)
+        with locked(str(self._shards.folder / "global.lock")):
             yield

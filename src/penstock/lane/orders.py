@@ -36,7 +36,7 @@ class Stage:
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     #: a folder that all tasks share, for parcels on their way; None: there is none
     staging: str | None = None
-    #: names this run of the application: what is kept in memory is gone with it
+    #: names this run of the application: local state is checked once in each, what is kept in memory is gone with it
     run: str = ""
 
     @cached_property

@@ -13,7 +13,7 @@ a crash leaves the shard at some standing that is true.
 
 from __future__ import annotations
 
-import fcntl
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -24,16 +24,20 @@ from typing import cast
 import msgspec
 
 from penstock.clock import SystemClock
+from penstock.files import locked, private_folder
 from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
 from penstock.log.base import LogRecord, Reader
 from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name
 from penstock.state import pending
 from penstock.state.base import ShardState
+from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.restore import Incoming
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreSpec
+
+logger = logging.getLogger("penstock.lane")
 
 #: the map of a shard that holds its standing
 STANDING = "penstock/standing"
@@ -76,6 +80,7 @@ class Shards:
         self._reader: Reader | None = None
         self.restored = 0
         self._paths: dict[int, Path] = {}
+        self._opened: set[int] = set()
 
     def path(self, shard: int) -> Path:
         """Return the folder of a shard."""
@@ -98,17 +103,37 @@ class Shards:
         standing = _standing(state)
         if (standing.incarnation, standing.version) != wanted:
             with self._locked(shard):
-                state = self._state(shard)
+                state = self._state_alone(shard)
                 if not back and _is_beyond(_standing(state), *wanted):
                     raise Ahead(f"shard {shard} has come to a barrier after {wanted[1]}")
                 self._bring_up(shard, orders.shards[shard], orders, state)
             state = self._state(shard)
+        state.may_reopen = back
         return state
 
     def _state(self, shard: int) -> LmdbState:
         """Return the environment of a shard as other processes left it."""
-        state = LmdbState.at(self.path(shard))
+        state = LmdbState.opened(self.path(shard))
+        if state is None:
+            with self._locked(shard):
+                return self._state_alone(shard)
         state.release()
+        return state
+
+    def _state_alone(self, shard: int) -> LmdbState:
+        """Return it to who has the lock. What this process has not open yet is checked first, and thrown away if it is damaged."""
+        path = self.path(shard)
+        state = LmdbState.opened(path)
+        if state is None:
+            heal(path, self.stage.run)
+            state = self._open_alone(shard)
+        state.release()
+        return state
+
+    def _open_alone(self, shard: int) -> LmdbState:
+        state = LmdbState.at(self.path(shard), checksums=True)
+        self._opened.add(shard)
+        state.look()  # what is made at the first look is made under the lock
         return state
 
     def approach(self, shard: int, orders: Orders) -> tuple[int, int]:
@@ -142,7 +167,12 @@ class Shards:
             (self.path(shard) / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Let go of the connections and the files."""
+        for shard in self._opened:
+            state = LmdbState.opened(self.path(shard))
+            if state is not None:
+                state.close()
+        self._opened.clear()
         if self._log is not None:
             self._log.close()
             self._log = self._reader = None
@@ -154,7 +184,7 @@ class Shards:
         if standing.incarnation != orders.incarnation:
             if standing.incarnation:
                 state.destroy()
-                state = LmdbState.at(self.path(shard))
+                state = self._open_alone(shard)
             standing = Standing(orders.incarnation)
         if standing.version == order.version:
             return
@@ -162,7 +192,7 @@ class Shards:
             return
         if self._ahead(standing, shard, orders) or self._too_old(standing):
             state.destroy()
-            state = LmdbState.at(self.path(shard))
+            state = self._open_alone(shard)
             standing = Standing(orders.incarnation)
         self._restore(state, standing, shard, order, orders)
 
@@ -171,14 +201,17 @@ class Shards:
     ) -> bool:
         """Apply the files that lead to the version; False if one is not here, or not of this version of the program."""
         try:
-            files = [(self.pending_folder(shard) / name).read_bytes() for name in order.pending]
+            files = [pending.read(self.pending_folder(shard), name) for name in order.pending]
             if not files:
                 return False
             with state.batch():
                 for data in files:
                     pending.apply(state, data, self._specs)
                 self._stand(state, standing, order.version, self._ends(shard, orders))
-        except (FileNotFoundError, pending.Unreadable):
+        except FileNotFoundError:
+            return False
+        except pending.Unreadable as error:
+            logger.warning("shard %d reads its changelog: %s", shard, error)
             return False
         return True
 
@@ -319,9 +352,8 @@ class Shards:
 
     @contextmanager
     def _locked(self, shard: int) -> Iterator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(f"{self.path(shard)}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        private_folder(self.folder)
+        with locked(f"{self.path(shard)}.lock"):
             yield
 
 

@@ -14,6 +14,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from penstock.files import telling_of_a_full_disk
 from penstock.lane.parcel import STAGED, write_stream
 
 
@@ -61,7 +62,12 @@ class Shelf:
         """Leave rows in a file; return the parcel, which is its name."""
         path = self._free.pop() if self._free else f"{self._folder}/{os.getpid()}.{next(self._names)}"
         self._used.append(path)
-        with open(path, "wb", buffering=0, opener=_not_cut_off) as file, pa.PythonFile(file, "w") as sink:
+        size = sum(batch.nbytes for batch in batches)
+        with (
+            telling_of_a_full_disk(path, size),
+            open(path, "wb", buffering=0, opener=_not_cut_off) as file,
+            pa.PythonFile(file, "w") as sink,
+        ):
             write_stream(sink, batches)
         return STAGED + os.fsencode(path)
 

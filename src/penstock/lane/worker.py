@@ -63,10 +63,12 @@ class Worker:
         return self._reader
 
     def close(self) -> None:
-        """Let go of connections, threads and resources: another stage has come, or the application ends."""
+        """Let go of connections, threads, files and resources: another stage has come, or the application ends."""
         self.calls.close()
         self.resources.close()
         self._reader = None
+        self._views = ("", {})
+        self._globals.close()
         self.shards.close()
 
     def wrapping(self, orders: Orders) -> Wrap:

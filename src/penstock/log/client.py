@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.masking import Scrub, remember
 
 #: what the clients say of themselves; silent unless the program sets up logging
 logger = logging.getLogger("penstock.kafka")
 logger.addHandler(logging.NullHandler())
+logger.addFilter(Scrub())
 
 CLIENTS = ("producer", "consumer", "admin")
 
@@ -75,6 +77,9 @@ class Connection:
 
     bootstrap_servers: str
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        remember(self.kafka)
 
     def settings(self, client: str, **required: Any) -> dict[str, Any]:
         """Return the settings of a client of this process. ``required`` ones (``_`` for ``.``) cannot be overridden.

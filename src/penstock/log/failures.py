@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BrokerError, ConfigError, FencedError, TopicError
 from penstock.log.client import logger
+from penstock.masking import scrubbed
 
 T = TypeVar("T")
 
@@ -98,10 +99,10 @@ def made(client: Callable[..., T], settings: Mapping[str, Any]) -> T:
     try:
         return client(settings, logger=logger)
     except KafkaException as exception:
-        said = kafka_error(exception).str()
+        said = scrubbed(kafka_error(exception).str())
         if kafka_error(exception).code() == KafkaError._CRIT_SYS_RESOURCE or "Cannot allocate memory" in said:
-            raise MemoryError(said) from exception
-        raise ConfigError(f"the client settings (kafka={{...}}) are refused: {said}") from exception
+            raise MemoryError(said) from None
+        raise ConfigError(f"the client settings (kafka={{...}}) are refused: {said}") from None  # it may hold a secret
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:
@@ -127,7 +128,7 @@ def broker_error(error: KafkaError, doing: str) -> BrokerError:
     kind = TopicError if code in MISSING_TOPIC else BrokerError
     remedy = REMEDIES.get(code)
     return kind(
-        f"could not {doing}: {error.str()}" + (f": {remedy}" if remedy else ""),
+        f"could not {doing}: {scrubbed(error.str())}" + (f": {remedy}" if remedy else ""),
         code=error.name(),
         retriable=error.retriable() or code in TRANSIENT,
         abortable=error.txn_requires_abort(),

@@ -4,6 +4,7 @@ General layout, from the bytes up:
 
     base           the contracts: BytesStore, ShardState, Store, Sealed
     memory         a shard's state in memory      lmdb_store, lmdb_write, lmdb_format   and on disk
+    lmdb_pages     whether what is on disk is what was written
     write_back     the epoch's writes above a base map
     pending        an epoch's writes as a file     overlay      and read before they are applied
     verbs, rows    what key-value stores share    ttl          rows that end by event time

@@ -19,6 +19,8 @@ import shutil
 from pathlib import Path
 from struct import Struct
 
+from penstock.files import private_folder, write_private
+
 LONG = 511  # a stored key of this length or more lives in a bucket
 PLAIN = b"\x01"  # keys from here on are stored as they are; those before begin with 0x00, or are empty
 
@@ -89,8 +91,8 @@ def boot_id() -> str | None:
 def prepare_folder(folder: Path, boot: str | None) -> None:
     """Make the folder of an environment, empty if what is there was written before the last boot."""
     mark = folder / "boot-id"
-    if folder.exists() and boot is not None and (not mark.exists() or mark.read_text() != boot):
+    if folder.exists() and boot is not None and (not mark.exists() or mark.read_bytes() != boot.encode()):
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if boot is not None:
-        mark.write_text(boot)
+    private_folder(folder)
+    if boot is not None and not mark.exists():
+        write_private(mark, boot)

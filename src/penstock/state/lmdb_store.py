@@ -7,6 +7,10 @@ driver answers queries. Rules that follow:
 - A map is a *slot*: database ``0``, ``1``, ... and the directory says which map has which. A dropped map leaves an
   empty slot that the next new map takes, because a handle of LMDB cannot learn that another process deleted its
   database.
+- A process has `MOST_OPEN` environments open at most, two descriptors each: the one that was not used for longest is closed,
+  and opened again when it is read.
+- The file is as large as the largest map that a process has of it, all of it is allocated, and no process makes it smaller: to
+  write to a page that is mapped and not on the disk ends the process (SIGBUS). Sizes change under a lock.
 - Reads of a task share one read view. It ends with a write of this process and with ``release``, which a task calls
   when it ends. A view belongs to one thread. Runs (``runs``) are read where they lie, through a second view of the same
   moment, and not longer than it lasts.
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,8 +32,10 @@ from weakref import WeakSet
 import lmdb
 
 from penstock.errors import StoreError
+from penstock.files import allocate, locked
 from penstock.state.lmdb_format import boot_id, pack_entry, prepare_folder, run_key, unpack_entry
 from penstock.state.lmdb_map import LmdbMap
+from penstock.state.lmdb_pages import PageSums
 from penstock.state.lmdb_write import Place, empty
 
 #: what is done to a map in a transaction; None: the map is dropped
@@ -36,8 +43,10 @@ Step: TypeAlias = Callable[[Place], None] | None
 #: a map in the directory: its slot, and its runs, newest first
 Entry: TypeAlias = tuple[int, tuple[int, ...]]
 
-MAP_SIZE = 1 << 26  # bytes of address space to begin with; the file is sparse, and grows by doubling
+MAP_SIZE = 1 << 20  # bytes of the file to begin with; it grows by doubling
+LOCK_SIZE = 8192  # bytes of LMDB's table of readers, which is mapped, too: 126 of them and its head
 MAX_MAPS = 4096
+MOST_OPEN = 128
 
 _DIRECTORY = "directory"
 _SHELF = "runs"
@@ -45,6 +54,8 @@ _GENERATION = b"\x00"
 
 _open: dict[str, LmdbState] = {}
 _every: WeakSet[LmdbState] = WeakSet()
+#: those whose environment is open, the one that was used last at the end
+_live: dict[LmdbState, None] = {}
 
 
 def _after_fork() -> None:
@@ -54,6 +65,7 @@ def _after_fork() -> None:
         state._view = state._wide = None
         state._runs.clear()
     _open.clear()
+    _live.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -73,35 +85,33 @@ class LmdbState:
     >>> state.destroy()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, map_size: int = MAP_SIZE, readonly: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        map_size: int = MAP_SIZE,
+        readonly: bool = False,
+        checksums: bool = False,
+    ) -> None:
+        """``checksums``: keep those of its pages beside it (``lmdb_pages``); whoever writes to it is then alone."""
         self.path = os.path.realpath(path)
         if self.path in _open:
             raise StoreError(f"{self.path} is already open in this process; LmdbState.at(path) gives the open one")
-        boot = boot_id()
-        if not readonly:
-            prepare_folder(Path(self.path), boot)
-        self._environment: Any = lmdb.open(
-            self.path,
-            map_size=map_size,
-            max_dbs=2 * MAX_MAPS + 2,
-            writemap=not readonly,
-            sync=boot is None,
-            metasync=boot is None,
-            readonly=readonly,
-            max_spare_txns=4,
-        )
-        self._environment.reader_check()
-        self._inode = _inode(self.path)
         self._readonly = readonly
+        self._map_size = map_size
+        self._sums = PageSums(self.path) if checksums else None
+        #: whether its view may be of a later moment when it is read again: nobody writes while it is used, so that it is the same
+        self.may_reopen = False
+        self._lock = threading.RLock()
+        self._environment: Any = None
+        self._forget_handles()
+        self._open_environment()
+        self._inode = _inode(self.path)
         self._foreign = False
         self._view: Any = None
         self._wide: Any = None  # the same view, but what is read there is not copied
         self._runs: dict[int, Any] = {}  # those that were read there
-        self._directory: Any = None
-        self._shelf: Any = None
-        self._generation: bytes | None = b""  # never equal to a stored one
-        self._entries: dict[str, Entry] = {}
-        self._handles: dict[int, tuple[Any, Any]] = {}
+        self._thread = 0  # whose view it is
         self._maps: dict[str, LmdbMap] = {}
         self._queue: list[tuple[str, Step]] | None = None
         _open[self.path] = self
@@ -118,6 +128,84 @@ class LmdbState:
             found.close()
             found = None
         return found or cls(path, **options)
+
+    @classmethod
+    def opened(cls, path: str | os.PathLike[str]) -> LmdbState | None:
+        """Return the state that this process has open at the path, if it has."""
+        found = _open.get(_real_path(os.fspath(path)))
+        return None if found is None or found._inode != _inode(found.path) else found
+
+    # ---- the environment
+
+    def _open_environment(self) -> None:
+        """Open it; of others, close the one that was not used for longest if there are too many."""
+        boot = boot_id()
+        if not self._readonly:
+            prepare_folder(Path(self.path), boot)
+        if len(_live) >= MOST_OPEN:
+            any(state._suspend() for state in list(_live))
+        with self._resizing() as size:
+            if not self._readonly:
+                allocate(f"{self.path}/lock.mdb", LOCK_SIZE, create=True)
+            self._environment = lmdb.open(
+                self.path,
+                map_size=max(self._map_size, size),
+                max_dbs=2 * MAX_MAPS + 2,
+                mode=0o600,
+                writemap=not self._readonly,
+                sync=boot is None,
+                metasync=boot is None,
+                readonly=self._readonly,
+                max_spare_txns=4,
+            )
+            if not self._readonly:
+                allocate(f"{self.path}/data.mdb", max(self._map_size, size))
+        self._environment.reader_check()
+        _live[self] = None
+
+    def _close_environment(self) -> None:
+        self.release()
+        _live.pop(self, None)
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            environment.close()
+        self._forget_handles()
+
+    def _forget_handles(self) -> None:
+        self._directory: Any = None
+        self._shelf: Any = None
+        self._generation: bytes | None = b""  # never equal to a stored one
+        self._handles: dict[int, tuple[Any, Any]] = {}
+        self._entries: dict[str, Entry] = {}
+
+    def _suspend(self) -> bool:
+        """Close the environment until it is needed again; False if it is in use."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._view is not None and not (self.may_reopen and self._thread == threading.get_ident()):
+                return False
+            self._close_environment()
+            return True
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def _resizing(self) -> Iterator[int]:
+        """Keep other processes from changing the size of the file; tells it."""
+        if self._readonly:  # which does not
+            yield _size(self.path)
+            return
+        with locked(f"{self.path}/size.lock"):
+            yield _size(self.path)
+
+    def _resize(self, least: int) -> None:
+        """Make the map as large as that of any other process, and no smaller than this."""
+        self.release()
+        with self._resizing() as size:
+            if not self._readonly:
+                allocate(f"{self.path}/data.mdb", max(least, size))
+            self._environment.set_mapsize(max(least, size))
 
     # ---- the contract
 
@@ -164,8 +252,7 @@ class LmdbState:
         """Close the environment."""
         if _open.get(self.path) is self:
             del _open[self.path]
-            self.release()
-            self._environment.close()
+            self._close_environment()
         self._foreign = True
 
     def destroy(self) -> None:
@@ -177,16 +264,30 @@ class LmdbState:
 
     def look(self) -> Any:
         """Return the read view, a new one if there is none."""
+        if self._view is None:
+            with self._lock:
+                self._take_view()
+        return self._view
+
+    def _take_view(self) -> None:
         while self._view is None:
-            self._check()
+            self._use()
             self._open_directory()
-            self._view = self._growing(self._environment.begin)
+            self._thread = threading.get_ident()
+            self._view = self._growing(lambda: self._environment.begin())
             self._refresh(self._view)
             if any(runs for _, runs in self._entries.values()):
                 self._wide = self._growing(lambda: self._environment.begin(buffers=True))
                 if self._wide.id() != self._view.id():  # another process has written in between
                     self.release()
-        return self._view
+
+    def _use(self) -> None:
+        """Have the environment open, and count it as used now."""
+        self._check()
+        if self._environment is None:
+            self._open_environment()
+        else:
+            _live[self] = _live.pop(self)
 
     def runs(self, numbers: tuple[int, ...]) -> list[Any]:
         """Return runs as they lie in LMDB: to be read at once, and not to be kept."""
@@ -203,6 +304,8 @@ class LmdbState:
     def _open_directory(self) -> None:
         if self._directory is None:
             self._directory, self._shelf = self._database(_DIRECTORY), self._database(_SHELF)
+            if self._sums is not None:
+                self._sums.save()
 
     def _refresh(self, view: Any) -> None:
         """Read the directory again if it has changed, and tell every map its slot."""
@@ -218,7 +321,7 @@ class LmdbState:
         if missing:  # handles are opened outside of transactions
             view.abort()
             self._open_handles(missing)
-            self._view = view = self._growing(self._environment.begin)
+            self._view = view = self._growing(lambda: self._environment.begin())
             self._refresh(view)
             return
         self._generation = generation
@@ -235,7 +338,10 @@ class LmdbState:
                 self._handles[slot] = (self._database(str(slot)), self._database(f"{slot}+"))
 
     def _database(self, name: str) -> Any:
-        return self._growing(lambda: self._environment.open_db(name.encode(), create=not self._readonly))
+        found = self._growing(lambda: self._environment.open_db(name.encode(), create=not self._readonly))
+        if self._sums is not None:
+            self._sums.follow()
+        return found
 
     def _bind(self, found: LmdbMap) -> None:
         entry = self._entries.get(found.name)
@@ -253,22 +359,26 @@ class LmdbState:
 
     def make_room(self, size: int) -> None:
         """Grow the map, so that a large write need not find out half-way, and begin again."""
-        self.look()
-        info = self._environment.info()
-        wanted, limit = (info["last_pgno"] + 1) * self._environment.stat()["psize"] + size, info["map_size"]
-        if wanted > limit:
-            while limit < wanted:
-                limit *= 2
-            self.release()
-            self._environment.set_mapsize(limit)
+        with self._lock:
+            self.look()
+            info = self._environment.info()
+            wanted, limit = (info["last_pgno"] + 1) * self._environment.stat()["psize"] + size, info["map_size"]
+            if wanted > limit:
+                while limit < wanted:
+                    limit *= 2
+                self._resize(limit)
 
     def _commit(self, queue: list[tuple[str, Step]]) -> None:
         if not queue:
             return
-        while True:
-            self._place([name for name, step in queue if step is not None])
-            if self._growing(lambda: self._transact(queue)):
-                return
+        with self._lock:
+            while True:
+                self._place([name for name, step in queue if step is not None])
+                if self._growing(lambda: self._transact(queue)):
+                    break
+            if self._sums is not None:
+                self._sums.follow()
+                self._sums.save()
 
     def _place(self, names: list[str]) -> None:
         """Open a handle for every slot that a new map may take: this cannot be done inside a transaction."""
@@ -318,15 +428,21 @@ class LmdbState:
             try:
                 return step()
             except lmdb.MapFullError:
-                self.release()
-                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+                self._resize(2 * self._environment.info()["map_size"])
             except lmdb.MapResizedError:  # another process has grown it
-                self.release()
-                self._environment.set_mapsize(0)
+                self._resize(0)
 
 
 #: asked for each shard of an epoch, and always answered alike
 _real_path: Callable[[Any], str] = cache(os.path.realpath)
+
+
+def _size(path: str) -> int:
+    """Return the size of an environment's file, 0 if there is none."""
+    try:
+        return os.stat(os.path.join(path, "data.mdb")).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _inode(path: str) -> int | None:

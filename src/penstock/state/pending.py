@@ -2,7 +2,7 @@
 
 A file holds, in msgpack, ``{store: [keys, values, side, drops, run]}`` with ``side`` = ``{map: [keys, values]}``: lists of bytes are
 packed and unpacked at a third of the cost of lists of pairs. Rows that were written by column are a ``run`` (``runs``) instead, which
-goes into the state as it is. A file appears by a rename, so it is whole if it exists.
+goes into the state as it is. In front of it are four bytes, the crc of the rest. A file appears by a rename, so it is whole if it exists.
 Its name carries the token of the run and the level, so that files of a run that was not committed are never taken for those of one
 that was.
 """
@@ -12,10 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
+from struct import Struct
 from typing import TypeAlias
+from zlib import crc32
 
 import msgspec
 
+from penstock.files import telling_of_a_full_disk
 from penstock.state.base import Sealed, ShardState
 from penstock.state.runs import RunRows
 
@@ -27,10 +30,11 @@ _decode = msgspec.msgpack.Decoder(
     dict[str, tuple[list[bytes], list[bytes | None], dict[str, Columns], list[str], bytes | None]]
 ).decode
 
-#: what is raised for a file that some other version has written
+#: what is raised for a file that is damaged, or that some other version has written
 Unreadable = msgspec.DecodeError
 
 PREFIX = "pending-"
+_SUM = Struct(">I")
 
 
 def pack(sealed: Mapping[str, Sealed]) -> bytes:
@@ -85,9 +89,23 @@ def file_name(token: str, level: int, attempt: str) -> str:
 def write(folder: Path, name: str, data: bytes) -> None:
     """Write a file so that it is there as a whole, or not at all."""
     incoming = f"{folder}/.{name}-{os.getpid()}"
-    with open(incoming, "wb") as file:
+    with telling_of_a_full_disk(incoming, len(data)), open(incoming, "wb", opener=_private) as file:
+        file.write(_SUM.pack(crc32(data)))
         file.write(data)
     os.rename(incoming, f"{folder}/{name}")
+
+
+def read(folder: Path, name: str) -> bytes:
+    """Return what was written to a file; raises ``Unreadable`` if it is something else now."""
+    with open(f"{folder}/{name}", "rb") as file:
+        told, data = file.read(_SUM.size), file.read()
+    if told != _SUM.pack(crc32(data)):
+        raise Unreadable(f"{folder}/{name} does not match its checksum")
+    return data
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def clear(folder: Path, keep: str = "") -> None:

@@ -1,0 +1,33 @@
+"""The distribution is penstock-streams; what is imported and called is penstock. On PyPI ``penstock`` is another project."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from penstock.cli.version import DISTRIBUTION
+
+ROOT = Path(__file__).parents[2]
+WRONG = re.compile(
+    r"(pip install|requires|version_of|version|distribution)\W.*\bpenstock(?!-streams)(\[|'\)|\"\)|==|>=|$)"
+)
+
+
+def test_the_project_has_the_name_that_is_looked_up():
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION == "penstock-streams"
+
+
+def test_nobody_is_told_to_install_the_other_project():
+    files = [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "tests").rglob("*.py"),
+    ]
+    told = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        if path != Path(__file__)
+        for line in path.read_text().splitlines()
+        if re.search(r"pip install|importlib|metadata|version\(|requires\(", line) and WRONG.search(line)
+    ]
+    assert not told
