@@ -12,7 +12,7 @@ from penstock.log.wire.primitives import In, Out
 
 #: what is done with a request: cut before it, in the middle of it, after it so that the answer is lost. None: nothing. A number: rows that
 #: come with it are not written, and this error is answered; a negative one: they are written, and the error is answered all the same.
-#: "hold": cut, and the request reaches the broker when ``release`` is called. "omit": what a Produce is answered says nothing of any partition
+#: "hold": cut, and the request reaches the broker when ``release`` is called. "omit": rows are not written, and the answer says nothing
 HOW = ("before", "half", "after")
 
 
@@ -73,19 +73,13 @@ class Proxy:
                 continue
             broker = socket.create_connection(("127.0.0.1", self.target))
             lost: set[int] = set()
-            omitted: set[int] = set()
             under_way = threading.Semaphore(0)
-            args = (client, broker, lost, omitted, under_way)
+            args = (client, broker, lost, under_way)
             threading.Thread(target=self._requests, args=args, daemon=True).start()
             threading.Thread(target=self._answers, args=args, daemon=True).start()
 
     def _requests(
-        self,
-        client: socket.socket,
-        broker: socket.socket,
-        lost: set[int],
-        omitted: set[int],
-        answered: threading.Semaphore,
+        self, client: socket.socket, broker: socket.socket, lost: set[int], answered: threading.Semaphore
     ) -> None:
         under_way, generation = 0, self._generation
         with contextlib.suppress(OSError):
@@ -103,37 +97,29 @@ class Proxy:
                 correlation = struct.unpack_from(">i", frame, 8)[0]
                 if how == "after":
                     lost.add(correlation)
-                if how == "omit":
-                    omitted.add(correlation)
-                if isinstance(how, int):
-                    if how < 0:  # its answer is swallowed
+                if isinstance(how, int) or how == "omit":
+                    if isinstance(how, int) and how < 0:  # its answer is swallowed
                         lost.add(-correlation)
                         broker.sendall(frame)
                         under_way += 1
                     for _ in range(under_way):  # answers come in order
                         answered.acquire()
                     under_way = 0
-                    client.sendall(_refusal(frame, correlation, abs(how)))
+                    nothing = struct.pack(">iiii", 12, correlation, 0, 0)  # no topics, no throttling
+                    client.sendall(_refusal(frame, correlation, abs(how)) if isinstance(how, int) else nothing)
                     continue
                 broker.sendall(frame)
                 under_way += 1
         _end(client, broker)
 
     def _answers(
-        self,
-        client: socket.socket,
-        broker: socket.socket,
-        lost: set[int],
-        omitted: set[int],
-        answered: threading.Semaphore,
+        self, client: socket.socket, broker: socket.socket, lost: set[int], answered: threading.Semaphore
     ) -> None:
         with contextlib.suppress(OSError):
             while frame := _frame(broker):
                 correlation = struct.unpack_from(">i", frame, 4)[0]
                 if correlation in lost:
                     break
-                if correlation in omitted:  # no topics, no throttling
-                    frame = struct.pack(">iiii", 12, correlation, 0, 0)
                 if -correlation not in lost:
                     client.sendall(frame)
                 answered.release()
