@@ -41,6 +41,7 @@ PREFERENCES: dict[str, dict[str, Any]] = {
         "socket.nagle.disable": True,
         "topic.metadata.propagation.max.ms": 10_000,  # how long a missing topic may take to appear
         "connections.max.idle.ms": IDLE_MS,
+        "allow.auto.create.topics": False,  # a topic that is missing is an error, also where the cluster would make it
     },
     "consumer": {
         "socket.nagle.disable": True,

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from proxy import HOW, Proxy
 
 from penstock.dev.broker import QUICK_START, Broker
-from penstock.errors import BrokerError, FencedError
+from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.wire import choice, requests
@@ -34,7 +34,7 @@ def through():
     """A proxy with a broker behind it, which tells clients to come through the proxy."""
     proxy = Proxy()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
-    with Broker(java_options=[QUICK_START], settings=advertised) as broker:
+    with Broker(java_options=[QUICK_START], settings=advertised, auto_create_topics=True) as broker:
         proxy.target = broker.port
         yield proxy, broker
     proxy.close()
@@ -285,6 +285,31 @@ def test_a_connection_on_which_no_answer_comes_is_made_anew(proxy, topic, name):
     proxy.mute()
     producer.commit()
     assert found(log, topic) == [*range(1000)]
+    log.close()
+
+
+def test_nobody_makes_a_topic_by_asking_for_it(through, body, name):
+    """Not even on a cluster that makes topics for whoever asks."""
+    impatient = {"producer.topic.metadata.propagation.max.ms": 100}
+    log = KafkaLog(through[1].bootstrap_servers, impatient, timeout=10)
+    missing, plain = name("missing"), log.producer(None)
+    made = log.producer(name("app"))
+    made.init()
+    made.begin()
+    for producer in (made, plain):
+        with pytest.raises((BrokerError, ProductionError)):
+            producer.produce([(missing, 0, b"k", b"v", 5, ()), (missing, None, b"k", b"v", 5, ())])
+            producer.flush()
+    with pytest.raises(BrokerError):
+        next(log.reader(timeout=2).read(missing, 0, 0, 5))
+    with pytest.raises(BrokerError):
+        log.ranges(timeout=2).read([(missing, 0, 0, 5)], 1000)
+    next(log.reader().follow({(missing, 0): 0}))
+    with pytest.raises(TopicError):
+        log.admin.partitions([missing])
+    with pytest.raises(TopicError):
+        log.admin.end_offsets([(missing, 0)])
+    assert missing not in log.admin.topics()
     log.close()
 
 
