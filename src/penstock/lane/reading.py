@@ -14,7 +14,7 @@ from penstock.lane.failure import decide
 from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
-from penstock.record import Headers, Origin
+from penstock.record import Headers, Origin, undecodable_name
 from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Column, Columns
 from penstock.serde.foreign_key import SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
@@ -101,7 +101,7 @@ class Sources:
         ``told``: hears then what the time went on.
         """
         node = self.readers[batch.source].source
-        if not node.internal and int(batch.times.min()) < 0:
+        if (not node.internal and int(batch.times.min()) < 0) or _has_undecodable(batch.some_headers):
             return None
         try:
             keys = _source_column(batch.key, node.key, told, made=node.internal)
@@ -124,10 +124,12 @@ class Sources:
         raw_keys, raw_values = (batch.key, batch.value) if isinstance(batch, Batch) else (batch.keys, batch.values)
         keys = decode_all(node.key, raw_keys)
         values = decode_all(node.value, raw_values) if keys is not None else None
-        timestamps = batch.timestamps
+        timestamps, headers = batch.timestamps, batch.headers
         if keys is None or values is None or (not node.internal and min(timestamps, default=0) < 0):
             return self._one_by_one(batch, task)
-        return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
+        if _has_undecodable(headers):
+            return self._one_by_one(batch, task)
+        return zip(keys, values, timestamps, headers, batch.origins, strict=True)
 
     def judge(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
         """Ask the policy about raw rows whose time could not be had."""
@@ -194,6 +196,11 @@ def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list
         return Column(data=column, serde=serde).items
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
+
+
+def _has_undecodable(rows: Sequence[Headers] | None) -> bool:
+    """Tell whether a header has a name that is not UTF-8."""
+    return rows is not None and any(headers and undecodable_name(headers) is not None for headers in rows)
 
 
 def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None], *, made: bool = False) -> Column:

@@ -336,7 +336,9 @@ static PyObject *headers_of(const Message *message) {
     const void *value;
     size_t size;
     for (size_t at = 0; !rd.header_get_all(headers, at, &name, &value, &size); at++) {
-        PyObject *pair = value ? Py_BuildValue("(sy#)", name, value, (Py_ssize_t)size) : Py_BuildValue("(sO)", name, Py_None);
+        /* bytes that are no UTF-8 are kept as `record.py` says: the policy of the source is asked about them */
+        PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+        PyObject *pair = !text ? NULL : value ? Py_BuildValue("(Ny#)", text, value, (Py_ssize_t)size) : Py_BuildValue("(NO)", text, Py_None);
         if (!pair || PyList_Append(pairs, pair)) {
             Py_XDECREF(pair);
             Py_DECREF(pairs);
@@ -387,10 +389,20 @@ static PyObject *rows_of(Message **messages, Py_ssize_t count) {
     return Py_BuildValue("(nNNNNN)", count, offsets, keys, values, times, headers);
 }
 
-/* take(tap, end, most, timeout_ms) -> (offset reached, or -1; error code, what it says; rows or None)
+/* Adds the error of a message to a list of (code, what it says), which is made if there is none. */
+static int note_error(PyObject **errors, const Message *message) {
+    const char *text = message->payload ? message->payload : "";
+    PyObject *said = PyUnicode_DecodeUTF8(text, message->payload ? (Py_ssize_t)message->len : 0, "replace");
+    PyObject *pair = said ? Py_BuildValue("(iN)", message->err, said) : NULL;
+    int noted = pair && (*errors || (*errors = PyList_New(0))) && PyList_Append(*errors, pair) == 0;
+    Py_XDECREF(pair);
+    return noted;
+}
+
+/* take(tap, end, most, timeout_ms) -> (offset reached, or -1; errors, or None; rows, or None)
 
    Waits for one record, then takes those that are there, below `end`. The end of a partition is no error, but tells how far it goes.
-   An error ends what is taken; rows before it are lost with it. */
+   Errors come between records; who calls knows which of them pass. */
 static PyObject *take(PyObject *module, PyObject *given) {
     PyObject *capsule, *told = NULL;
     long long end;
@@ -401,8 +413,8 @@ static PyObject *take(PyObject *module, PyObject *given) {
     Tap *tap = PyCapsule_GetPointer(capsule, "penstock.tap");
     if (!tap)
         return NULL;
-    if (most < 1) {
-        PyErr_SetString(PyExc_ValueError, "at least one record is taken");
+    if (most < 1 || most > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "at least one record is taken, and not more than there are");
         return NULL;
     }
     Message **messages = PyMem_Malloc((size_t)most * sizeof *messages);
@@ -417,30 +429,25 @@ static PyObject *take(PyObject *module, PyObject *given) {
     }
     Py_END_ALLOW_THREADS;
     long long reached = -1;
-    int code = 0;
-    PyObject *said = NULL;
+    PyObject *errors = NULL;
     Py_ssize_t count = 0;
-    for (ssize_t i = 0; i < got; i++) {
+    int noted = 1;
+    for (ssize_t i = 0; noted && i < got; i++) {
         Message *message = messages[i];
-        if (message->err && message->err != PARTITION_EOF && !code) {
-            code = message->err;
-            said = PyUnicode_DecodeUTF8(message->payload ? message->payload : "", message->payload ? (Py_ssize_t)message->len : 0, "replace");
-        } else if (!message->err || message->err == PARTITION_EOF)
+        if (message->err && message->err != PARTITION_EOF)
+            noted = note_error(&errors, message);
+        else
             reached = message->offset + !message->err;
-        if (!message->err && message->offset < end && !code) { /* those that count come first */
+        if (!message->err && message->offset < end) { /* those that count come first */
             messages[i] = messages[count];
             messages[count++] = message;
         }
     }
-    if (!said)
-        said = PyUnicode_FromString("");
-    PyObject *rows = count ? rows_of(messages, count) : Py_NewRef(Py_None);
-    if (rows && said)
-        told = Py_BuildValue("(LiNN)", reached, code, said, rows);
-    else {
-        Py_XDECREF(rows);
-        Py_XDECREF(said);
-    }
+    PyObject *rows = !noted ? NULL : count ? rows_of(messages, count) : Py_NewRef(Py_None);
+    if (rows)
+        told = Py_BuildValue("(LNN)", reached, errors ? errors : Py_NewRef(Py_None), rows);
+    else
+        Py_XDECREF(errors);
     Py_BEGIN_ALLOW_THREADS;
     for (ssize_t i = 0; i < got; i++)
         rd.message_destroy(messages[i]);
@@ -485,6 +492,10 @@ static PyObject *shards(PyObject *module, PyObject *given) {
     Column keys = {0};
     if (!PyArg_ParseTuple(given, "nOii", &rows, &key_column, &count, &home))
         return NULL;
+    if (count < 1) {
+        PyErr_SetString(PyExc_ValueError, "there must be at least one shard");
+        return NULL;
+    }
     if (column_of(key_column, &keys, rows) && (told = PyBytes_FromStringAndSize(NULL, rows * 4))) {
         int32_t *to = (int32_t *)PyBytes_AS_STRING(told);
         for (Py_ssize_t row = 0; row < rows; row++) {

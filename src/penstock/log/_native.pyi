@@ -26,6 +26,8 @@ def open_tap(client: Consumer, topic: str, partition: int, /) -> object: ...
 def take(
     tap: object, end: int, most: int, timeout_ms: int, /
 ) -> tuple[
-    int, int, str, tuple[int, bytes, Read, Read, bytes, list[tuple[tuple[str, bytes | None], ...]] | None] | None
+    int,
+    list[tuple[int, str]] | None,
+    tuple[int, bytes, Read, Read, bytes, list[tuple[tuple[str, bytes | None], ...]] | None] | None,
 ]: ...
 def shards(rows: int, keys: Column, shards: int, home: int, /) -> bytes: ...

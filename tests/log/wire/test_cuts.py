@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -297,8 +298,10 @@ def test_nobody_makes_a_topic_by_asking_for_it(through, body, name):
     made.init()
     made.begin()
     for producer in (made, plain):
-        with pytest.raises((BrokerError, ProductionError)):
-            producer.produce([(missing, 0, b"k", b"v", 5, ()), (missing, None, b"k", b"v", 5, ())])
+        with contextlib.suppress(ProductionError):
+            producer.produce([(missing, 0, b"k", b"v", 5, ())])
+        producer.produce([(missing, None, b"k", b"v", 5, ())])
+        with pytest.raises(BrokerError):
             producer.flush()
     with pytest.raises(BrokerError):
         next(log.reader(timeout=2).read(missing, 0, 0, 5))

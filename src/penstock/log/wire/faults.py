@@ -6,7 +6,6 @@ from penstock.errors import BrokerError
 from penstock.log.base import TopicPartition
 from penstock.log.failures import LATE, LOST, LOST_IDENTITY, RETRIABLE_CODES, TLS_REFUSED, protocol_error
 
-
 #: what is said here of a partition of which an answer says nothing, and of a batch that is out of order because the one before it has to be
 #: sent again: a fault that passes (NETWORK_EXCEPTION)
 UNKNOWN = 13

@@ -23,7 +23,6 @@ from penstock.log.wire.transactions import Transactions, give_offsets
 from penstock.log.wire.waiting import Waiting
 from penstock.log.wire.writer import RowWriter
 
-
 #: how long an abort waits for the answers to what was sent
 ANSWER_SECONDS = 10.0
 #: the first version of AddPartitionsToTxn by which brokers ask coordinators whether a partition takes part in a transaction (KIP-890)
