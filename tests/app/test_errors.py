@@ -137,13 +137,14 @@ def test_a_policy_decides_about_a_record_that_cannot_be_read(start, cluster, top
         ("a", b"short", START + 1, 0, (("h", b"1"),)),
         (b"\xff", good, START + 2),
         ("a", good, START + 3),
+        ("a", good, START + 4, 0, (("h", b"1"), ("\udcff\udcfe", b"2"))),  # a name of the bytes ff fe
     ]
     cluster.send(lines, *rows)
     if policy == "fail":
         with pytest.raises(DeserializationError) as raised:
             start(topology, **settings).drain()
         assert raised.value.node == "lines"
-        assert raised.value.origin.offset in (1, 2)
+        assert raised.value.origin.offset in (1, 2, 4)
         assert f"{lines}-0@{raised.value.origin.offset}" in str(raised.value)
         assert cluster.read(out) == []
         return
@@ -154,8 +155,31 @@ def test_a_policy_decides_about_a_record_that_cannot_be_read(start, cluster, top
     assert cluster.rows(out) == model.rows(out)
     assert len(cluster.rows(out)) == 2
     assert sorted(plain(cluster.rows(dead))) == sorted(plain(model.rows(dead)))
-    assert len(cluster.rows(dead)) == (2 if policy == "dead_letter" else 0)
-    assert driven.loop.totals.dropped == {("lines", "deserialization_error"): 2}
+    assert len(cluster.rows(dead)) == (3 if policy == "dead_letter" else 0)
+    if policy == "dead_letter":  # with the bytes of its header
+        (letter,) = (row for row in cluster.rows(dead) if row[2] == START + 4)
+        assert letter[:2] == (b"a", good)
+        assert letter[3][:2] == (("h", b"1"), ("\udcff\udcfe", b"2"))
+        assert b"is not UTF-8: b'\\xff\\xfe'" in dict(letter[3])["__streams.errors.message"]
+    assert driven.loop.totals.dropped == {("lines", "deserialization_error"): 3}
+
+
+@pytest.mark.parametrize("letter_records", [0, 100])
+def test_a_header_name_that_is_not_utf_8_fails_with_the_record_named_and_is_passed_by_when_told_so(
+    start, cluster, topics, letter_records
+):
+    lines, out = topics
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT, name="lines").to(out, **TEXT)
+    topology = builder.build()
+    cluster.send(lines, ("a", "1", START), ("b", "2", START, 0, (("\udcff", b"1"),)), ("c", "3", START))
+    with pytest.raises(DeserializationError) as raised:
+        start(topology, letter_records=letter_records).drain()
+    assert raised.value.node == "lines"
+    assert f"{lines}-0@1" in str(raised.value)
+    assert "not UTF-8" in str(raised.value)
+    start(topology, letter_records=letter_records, on_deserialization_error="skip").drain()
+    assert cluster.texts(out) == [("a", "1"), ("c", "3")]
 
 
 def test_a_negative_timestamp_of_an_extractor_drops_the_record_and_an_exception_fails(start, cluster, topics):

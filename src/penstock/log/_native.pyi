@@ -21,6 +21,16 @@ def produce(
     spread: int,
     /,
 ) -> tuple[int, int, int]: ...
+def produce_row(
+    client: Producer,
+    topic: str,
+    partition: int,
+    key: bytes | None,
+    value: bytes | None,
+    timestamp: int,
+    headers: tuple[tuple[bytes, bytes | None], ...],
+    /,
+) -> int: ...
 def failed(client: Producer, /) -> tuple[int, int, str, int]: ...
 def open_tap(client: Consumer, topic: str, partition: int, /) -> object: ...
 def take(
