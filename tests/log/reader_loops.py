@@ -111,7 +111,7 @@ def in_python(given: list[tuple[Any, ...]], end: int, most: int, rounds: int) ->
                 headers=told or None,
                 error=error,
                 timestamp=(1, time),
-            )  # fmt: skip
+            )
         )
     tap = taps.Messages(StubClient(messages), "t", 0)  # type: ignore[arg-type]
     return outcome(lambda: tap.take(end, most), rounds)
