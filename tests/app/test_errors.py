@@ -13,6 +13,8 @@ from penstock import (
     TimestampError,
     TopicError,
 )
+from penstock.clock import SystemClock
+from penstock.log.wire import choice
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -263,6 +265,48 @@ def test_a_policy_decides_about_a_row_that_is_too_large(start, cluster, policy, 
         assert (key, time) == wanted
         assert value in (b"large" * 1000, b"large")
         assert dict(headers)["__streams.errors.exception"].endswith(b"ProductionError")
+
+
+@pytest.mark.parametrize(
+    ("policy", "body"), [("fail", "wire"), ("skip", "wire"), ("dead_letter", "wire"), ("dead_letter", "librdkafka")]
+)
+def test_a_policy_decides_about_a_row_whose_time_its_topic_does_not_take(start, cluster, monkeypatch, policy, body):
+    """A topic of Kafka 4 takes an hour ahead; so do changelogs, which the application lets take any time when it comes to that."""
+    if body == "librdkafka":
+        monkeypatch.setattr(choice, "loops", None)
+    lines, dead = cluster.topic("lines"), cluster.topic("dead")
+    out = cluster.topic("out", message_timestamp_before_max_ms=10**10)
+    now, far = SystemClock().now_ms(), {"ahead": 10**10, "old": -2 * 10**10}
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, **TEXT, timestamp=lambda record: now + far.get(record.value, 0))
+    stream.to(out, **TEXT, name="loud")
+    stream.group_by_key().count(store="counts")
+    driven = start(builder, on_production_error=policy, dead_letter_topic=dead)
+    cluster.send(lines, ("a", "fine", now), ("b", "ahead", now), ("c", "old", now), ("a", "fine", now))
+    if policy == "fail":
+        with pytest.raises(
+            ProductionError, match=rf"{out} has the time .*message\.timestamp\.(after|before)"
+        ) as raised:
+            driven.drain()
+        assert raised.value.node == "loud"
+        assert raised.value.origin.offset in (1, 2)
+        assert f"{lines}-0@{raised.value.origin.offset}" in str(raised.value)
+        assert cluster.read(out) == []
+        places = [(out, 0)]
+        assert cluster.log.admin.end_offsets(places) == cluster.log.admin.stable_offsets(places)
+        return
+    driven.drain()
+    assert cluster.texts(out) == [("a", "fine")] * 2
+    assert driven.loop.totals.refused == {out: 2}
+    assert dict(driven.view("counts").all()) == {"a": 2, "b": 1, "c": 1}
+    letters = {key: (value, dict(headers)) for key, value, _, headers in cluster.rows(dead)}
+    assert sorted(letters) == ([] if policy == "skip" else [b"b", b"c"])
+    if letters:
+        value, headers = letters[b"b"]
+        assert value == b"ahead"
+        assert b"message.timestamp.after.max.ms" in headers["__streams.errors.message"]
+        assert headers["__streams.errors.timestamp"] == str(now + far["ahead"]).encode()
+        assert headers["__streams.errors.offset"] == b"1"
 
 
 def test_a_missing_source_topic_is_named_with_the_command_that_creates_it(start, cluster):

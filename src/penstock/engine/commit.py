@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.clock import Clock
 from penstock.engine.ledger import Ledger
+from penstock.engine.limits import Limits
 from penstock.engine.offsets import Range
 from penstock.engine.record import KEY, encode
 from penstock.engine.refusal import Judge
@@ -65,8 +66,8 @@ class Work:
     ends: dict[str, list[int]]
     #: offsets that the marker of a transaction takes up
     marker: int
-    #: topic → largest row that it takes, of topics that take less than the client
-    limits: Mapping[str, int] = field(default_factory=dict)
+    #: what topics take
+    limits: Limits
     rows: pa.Table | None = None
     reports: list[Report] = field(default_factory=list)
     #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes

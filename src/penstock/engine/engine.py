@@ -14,6 +14,7 @@ from penstock.engine import recovery, topics
 from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
 from penstock.engine.ledger import Ledger
+from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop, changelog_ends
 from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input
@@ -84,10 +85,8 @@ class Engine:
         self._learn()
         topics.ensure_own(self.log, self.topology, app, stage.shards, self.config["replication_factor"])
         exactly_once = self.config["processing_guarantee"] == "exactly_once"
-        limits = self._limits(partitions)
-        self._producer = self.log.producer(
-            app if exactly_once else None, batch_bytes=min(limits.values(), default=None)
-        )
+        limits, batch_bytes = self._limits(partitions)
+        self._producer = self.log.producer(app if exactly_once else None, batch_bytes=batch_bytes)
         self._producer.init()
         ledger = self._learn()
         measure = Measure(self.config["max_epoch_records"], self.config["max_epoch_bytes"], stage.lanes)
@@ -134,12 +133,12 @@ class Engine:
         self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
         return self.loop
 
-    def _limits(self, sinks: Iterable[str]) -> dict[str, int]:
-        """Return the largest row that each topic takes, of those that take less than the client sends."""
+    def _limits(self, sinks: Iterable[str]) -> tuple[Limits, int | None]:
+        """Return what the topics take, and the smallest of their largest rows, if it is less than the client sends."""
         names = [changelog_name(self.application_id, store) for store in topics.logged_stores(self.topology)]
         client = int(self.log.connection.settings("producer").get("message.max.bytes", CLIENT_BYTES))
-        found = topics.row_limits(self.log, [*sinks, *names, epochs_name(self.application_id)])
-        return {topic: limit for topic, limit in found.items() if limit < client}
+        limits = Limits(self.log, self.topology, self.application_id, client)
+        return limits, limits.learn([*sinks, *names, epochs_name(self.application_id)])
 
     def _learn(self) -> Ledger:
         stage = self.stage

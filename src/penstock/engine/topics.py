@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.log.base import Log, TopicSpec
@@ -45,11 +45,6 @@ def ensure_own(log: Log, topology: Topology, application_id: str, shards: int, r
     """Make the application's own topics, or check that they are as they must be; return the new ones."""
     specs = changelog_specs(topology, application_id, shards, replication)
     return log.admin.ensure_topics([*specs, epochs_topic(application_id, replication=replication)])
-
-
-def row_limits(log: Log, topics: Iterable[str]) -> dict[str, int]:
-    """Return the largest row that each topic takes."""
-    return {topic: int(log.admin.configs(topic)["max.message.bytes"]) for topic in topics}
 
 
 def ensure_sinks(log: Log, topology: Topology, config: Mapping[str, Any]) -> dict[str, int]:
