@@ -16,6 +16,8 @@ from pathlib import Path
 from penstock.errors import PenstockError
 
 KAFKA = "4.3.1"
+#: the oldest broker that tests run against
+OLDEST_KAFKA = "3.3.2"
 #: how many jars the server comes to; only for a progress bar
 JARS = 46
 
@@ -68,6 +70,9 @@ class BrokerFailed(PenstockError):
 def coordinates(kafka: str = KAFKA) -> tuple[str, ...]:
     """Return the server of a version, and a logger that writes to standard error (the server's own jars have none)."""
     return f"org.apache.kafka:kafka_2.13:{kafka}", "org.slf4j:slf4j-simple:1.7.36@jar"
+
+
+COORDINATES = coordinates()
 
 
 def properties(host: str, port: int, controller: int, data: Path, given: Mapping[str, str]) -> str:
