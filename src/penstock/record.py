@@ -20,7 +20,7 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 def raw_name(name: str) -> bytes:
-    """Return the bytes of a header's name as the log has them.
+    r"""Return the bytes of a header's name as the log has them.
 
     >>> raw_name(b"caf\xe9".decode("utf-8", "surrogateescape"))
     b'caf\xe9'
@@ -29,7 +29,7 @@ def raw_name(name: str) -> bytes:
 
 
 def undecodable_name(headers: Headers) -> str | None:
-    """Return the first name that is not UTF-8, None if all are.
+    r"""Return the first name that is not UTF-8, None if all are.
 
     >>> undecodable_name((("a", b"1"), ("\u00e9", None))), undecodable_name((("\udce9", b"1"),)) is None
     (None, False)

@@ -103,7 +103,7 @@ def json_line(record: LogRecord, key: Form, value: Form) -> str:
 
 
 def _shown(name: bytes) -> str:
-    """Return the name of a header; what is not UTF-8 is escaped.
+    r"""Return the name of a header; what is not UTF-8 is escaped.
 
     >>> _shown(b"caf\xe9")
     'caf\\xe9'

@@ -82,7 +82,7 @@ class EnvelopeRow(NamedTuple):
 
 
 def pack_headers(headers: Headers) -> bytes | None:
-    """Return headers as bytes; none is null.
+    r"""Return headers as bytes; none is null.
 
     >>> unpack_headers(pack_headers((("a", b"1"), ("a", None))))
     (('a', b'1'), ('a', None))

@@ -348,6 +348,7 @@ def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Time
 def raw_headers(column: Any) -> list[Headers]:
     """Return the headers of raw rows as tuples.
 
+    >>> from penstock.lane.envelope import pack_headers
     >>> raw_headers(pa.array([pack_headers((("a", b"1"), ("b", None))), None]))
     [(('a', b'1'), ('b', None)), ()]
     """
