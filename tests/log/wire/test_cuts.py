@@ -304,9 +304,9 @@ def test_nobody_makes_a_topic_by_asking_for_it(through, body, name):
         with pytest.raises(BrokerError):
             producer.flush()
     with pytest.raises(BrokerError):
-        next(log.reader(timeout=2).read(missing, 0, 0, 5))
+        next(log.reader(timeout=0.5).read(missing, 0, 0, 5))
     with pytest.raises(BrokerError):
-        log.ranges(timeout=2).read([(missing, 0, 0, 5)], 1000)
+        log.ranges(timeout=0.5).read([(missing, 0, 0, 5)], 1000)
     next(log.reader().follow({(missing, 0): 0}))
     with pytest.raises(TopicError):
         log.admin.partitions([missing])
