@@ -124,12 +124,12 @@ class Sources:
         raw_keys, raw_values = (batch.key, batch.value) if isinstance(batch, Batch) else (batch.keys, batch.values)
         keys = decode_all(node.key, raw_keys)
         values = decode_all(node.value, raw_values) if keys is not None else None
-        timestamps, headers = batch.timestamps, batch.headers
+        timestamps = batch.timestamps
         if keys is None or values is None or (not node.internal and min(timestamps, default=0) < 0):
             return self._one_by_one(batch, task)
-        if _has_undecodable(headers):
+        if _has_undecodable(batch.some_headers if isinstance(batch, Batch) else batch.headers):
             return self._one_by_one(batch, task)
-        return zip(keys, values, timestamps, headers, batch.origins, strict=True)
+        return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
 
     def judge(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
         """Ask the policy about raw rows whose time could not be had."""
