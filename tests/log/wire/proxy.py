@@ -71,7 +71,11 @@ class Proxy:
             if self.closed:
                 client.close()
                 continue
-            broker = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                broker = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # it starts, or is about to end
+                client.close()
+                continue
             lost: set[int] = set()
             under_way = threading.Semaphore(0)
             args = (client, broker, lost, under_way)
