@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from penstock import Serdes, StreamsBuilder
-from penstock.engine.limits import FIRST_SLACK_MS, MOST_SLACK_MS, NEVER, Limits, TopicLimits
+from penstock.engine.limits import FIRST_SLACK_MS, MOST_SLACK_MS, NEVER, Limits, TopicLimits, is_limit
+from penstock.errors import BrokerError
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.memory import MemoryLog
 
@@ -90,3 +91,9 @@ def test_a_refusal_by_size_is_learnt_once(log):
     assert limits.adapt("MSG_SIZE_TOO_LARGE", ["out"])
     assert "too large" in limits.of("out").refuses(row(NOW, b"x" * 1_000_000), NOW)
     assert not limits.adapt("MSG_SIZE_TOO_LARGE", ["out"])
+
+
+@pytest.mark.parametrize("code", ["MSG_SIZE_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD"])
+def test_what_a_broker_says_of_a_batch_with_a_row_beyond_its_limits_is_known(code):
+    assert is_limit(BrokerError("refused", code=code))
+    assert not is_limit(BrokerError("refused", code="NOT_LEADER_FOR_PARTITION"))

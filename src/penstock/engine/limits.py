@@ -25,6 +25,8 @@ BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.
 EITHER = "message.timestamp.difference.max.ms"
 #: what a broker says of rows that are beyond its limits
 TOO_LARGE, WRONG_TIME = "MSG_SIZE_TOO_LARGE", "INVALID_TIMESTAMP"
+#: what librdkafka says of the other rows of a batch that has such a one
+BESIDE_IT = "INVALID_RECORD"
 #: by how much the clock of a broker may be believed to differ from ours: at first, and at most
 FIRST_SLACK_MS, MOST_SLACK_MS = 1_000, 60_000
 
@@ -134,7 +136,7 @@ class Limits:
 
 def is_limit(error: BrokerError) -> bool:
     """Tell whether a broker has refused rows that are beyond the limits of their topic."""
-    return error.code in (TOO_LARGE, WRONG_TIME)
+    return error.code in (TOO_LARGE, WRONG_TIME, BESIDE_IT)
 
 
 def _times(found: dict[str, str]) -> tuple[int, int]:
