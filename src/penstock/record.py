@@ -14,8 +14,35 @@ from penstock.errors import TopologyError
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: Kafka headers: an ordered, immutable sequence of (name, bytes or None); names may repeat.
+#: Kafka headers: an ordered, immutable sequence of (name, bytes or None); names may repeat. A name that is not UTF-8 has a lone surrogate
+#: for each byte that cannot be read (PEP 383), so that its bytes are not lost: see ``raw_name``.
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+def raw_name(name: str) -> bytes:
+    r"""Return the bytes of a header's name as the log has them.
+
+    >>> raw_name(b"caf\xe9".decode("utf-8", "surrogateescape"))
+    b'caf\xe9'
+    """
+    return name.encode("utf-8", "surrogateescape")
+
+
+def undecodable_name(headers: Headers) -> str | None:
+    r"""Return the first name that is not UTF-8, None if all are.
+
+    >>> undecodable_name((("a", b"1"), ("\u00e9", None))), undecodable_name((("\udce9", b"1"),)) is None
+    (None, False)
+    """
+    return next((name for name, _ in headers if not name.isascii() and not _is_utf8(name)), None)
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_headers(given: Any) -> Headers:

@@ -13,6 +13,8 @@ from penstock import (
     TimestampError,
     TopicError,
 )
+from penstock.clock import SystemClock
+from penstock.log.wire import choice
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -137,13 +139,14 @@ def test_a_policy_decides_about_a_record_that_cannot_be_read(start, cluster, top
         ("a", b"short", START + 1, 0, (("h", b"1"),)),
         (b"\xff", good, START + 2),
         ("a", good, START + 3),
+        ("a", good, START + 4, 0, (("h", b"1"), ("\udcff\udcfe", b"2"))),  # a name of the bytes ff fe
     ]
     cluster.send(lines, *rows)
     if policy == "fail":
         with pytest.raises(DeserializationError) as raised:
             start(topology, **settings).drain()
         assert raised.value.node == "lines"
-        assert raised.value.origin.offset in (1, 2)
+        assert raised.value.origin.offset in (1, 2, 4)
         assert f"{lines}-0@{raised.value.origin.offset}" in str(raised.value)
         assert cluster.read(out) == []
         return
@@ -154,8 +157,31 @@ def test_a_policy_decides_about_a_record_that_cannot_be_read(start, cluster, top
     assert cluster.rows(out) == model.rows(out)
     assert len(cluster.rows(out)) == 2
     assert sorted(plain(cluster.rows(dead))) == sorted(plain(model.rows(dead)))
-    assert len(cluster.rows(dead)) == (2 if policy == "dead_letter" else 0)
-    assert driven.loop.totals.dropped == {("lines", "deserialization_error"): 2}
+    assert len(cluster.rows(dead)) == (3 if policy == "dead_letter" else 0)
+    if policy == "dead_letter":  # with the bytes of its header
+        (letter,) = (row for row in cluster.rows(dead) if row[2] == START + 4)
+        assert letter[:2] == (b"a", good)
+        assert letter[3][:2] == (("h", b"1"), ("\udcff\udcfe", b"2"))
+        assert b"is not UTF-8: b'\\xff\\xfe'" in dict(letter[3])["__streams.errors.message"]
+    assert driven.loop.totals.dropped == {("lines", "deserialization_error"): 3}
+
+
+@pytest.mark.parametrize("letter_records", [0, 100])
+def test_a_header_name_that_is_not_utf_8_fails_with_the_record_named_and_is_passed_by_when_told_so(
+    start, cluster, topics, letter_records
+):
+    lines, out = topics
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT, name="lines").to(out, **TEXT)
+    topology = builder.build()
+    cluster.send(lines, ("a", "1", START), ("b", "2", START, 0, (("\udcff", b"1"),)), ("c", "3", START))
+    with pytest.raises(DeserializationError) as raised:
+        start(topology, letter_records=letter_records).drain()
+    assert raised.value.node == "lines"
+    assert f"{lines}-0@1" in str(raised.value)
+    assert "not UTF-8" in str(raised.value)
+    start(topology, letter_records=letter_records, on_deserialization_error="skip").drain()
+    assert cluster.texts(out) == [("a", "1"), ("c", "3")]
 
 
 def test_a_negative_timestamp_of_an_extractor_drops_the_record_and_an_exception_fails(start, cluster, topics):
@@ -259,6 +285,48 @@ def test_a_handler_that_fails_leaves_no_dead_letter_of_its_epoch(start, cluster,
     with pytest.raises(ProcessingError):
         driven.drain()
     assert cluster.texts(letters) == cluster.texts(out) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "body"), [("fail", "wire"), ("skip", "wire"), ("dead_letter", "wire"), ("dead_letter", "librdkafka")]
+)
+def test_a_policy_decides_about_a_row_whose_time_its_topic_does_not_take(start, cluster, monkeypatch, policy, body):
+    """A topic of Kafka 4 takes an hour ahead; so do changelogs, which the application lets take any time when it comes to that."""
+    if body == "librdkafka":
+        monkeypatch.setattr(choice, "loops", None)
+    lines, dead = cluster.topic("lines"), cluster.topic("dead")
+    out = cluster.topic("out", message_timestamp_before_max_ms=10**10)
+    now, far = SystemClock().now_ms(), {"ahead": 10**10, "old": -2 * 10**10}
+    builder = StreamsBuilder()
+    stream = builder.stream(lines, **TEXT, timestamp=lambda record: now + far.get(record.value, 0))
+    stream.to(out, **TEXT, name="loud")
+    stream.group_by_key().count(store="counts")
+    driven = start(builder, on_production_error=policy, dead_letter_topic=dead)
+    cluster.send(lines, ("a", "fine", now), ("b", "ahead", now), ("c", "old", now), ("a", "fine", now))
+    if policy == "fail":
+        with pytest.raises(
+            ProductionError, match=rf"{out} has the time .*message\.timestamp\.(after|before)"
+        ) as raised:
+            driven.drain()
+        assert raised.value.node == "loud"
+        assert raised.value.origin.offset in (1, 2)
+        assert f"{lines}-0@{raised.value.origin.offset}" in str(raised.value)
+        assert cluster.read(out) == []
+        places = [(out, 0)]
+        assert cluster.log.admin.end_offsets(places) == cluster.log.admin.stable_offsets(places)
+        return
+    driven.drain()
+    assert cluster.texts(out) == [("a", "fine")] * 2
+    assert driven.loop.totals.refused == {out: 2}
+    assert dict(driven.view("counts").all()) == {"a": 2, "b": 1, "c": 1}
+    letters = {key: (value, dict(headers)) for key, value, _, headers in cluster.rows(dead)}
+    assert sorted(letters) == ([] if policy == "skip" else [b"b", b"c"])
+    if letters:
+        value, headers = letters[b"b"]
+        assert value == b"ahead"
+        assert b"message.timestamp.after.max.ms" in headers["__streams.errors.message"]
+        assert headers["__streams.errors.timestamp"] == str(now + far["ahead"]).encode()
+        assert headers["__streams.errors.offset"] == b"1"
 
 
 def test_a_missing_source_topic_is_named_with_the_command_that_creates_it(start, cluster):

@@ -18,7 +18,17 @@ from hypothesis import strategies as st
 from penstock import StreamsBuilder
 from penstock import config as configuration
 from penstock.lane import contain, mixed, reading, run
-from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, PENDING, RECORD, SINK, rows_of, unpack_headers
+from penstock.lane.envelope import (
+    CHANGELOG,
+    FAILURE,
+    NOTE,
+    PENDING,
+    RECORD,
+    SINK,
+    pack_headers,
+    rows_of,
+    unpack_headers,
+)
 from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
 from penstock.lane.outbox import Outbox
@@ -53,7 +63,7 @@ records = st.lists(
         st.sampled_from([b"a", b"b", b"c", b"d", None, b"\xff"]) | st.sampled_from([b"a", b"b"]),
         values,
         st.integers(0, 40),
-        st.sampled_from([None, None, '[{"key":"h","value":"MQ=="}]']),
+        st.sampled_from([None] * 8 + [pack_headers((("h", b"1"),))] * 4 + [pack_headers((("\udcff", b"1"),))]),
     ),
     max_size=40,
 )

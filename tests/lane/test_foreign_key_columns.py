@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder
 from penstock.lane import mixed, run
+from penstock.lane.envelope import pack_headers
 from penstock.operators.foreign_key_responses import Resolving
 from penstock.state import as_of
 
@@ -234,7 +235,7 @@ updates = st.lists(
         st.sampled_from([b"a", b"b", b"c", b"d"]),
         st.sampled_from([*(msgspec.json.encode({"n": n}) for n in range(5)), None]),
         st.integers(0, 40),
-        st.sampled_from([None, None, None, '[{"key":"h","value":"MQ=="}]']),
+        st.sampled_from([None, None, None, pack_headers((("h", b"1"),))]),
     ),
     min_size=1,
     max_size=50,

@@ -14,6 +14,7 @@ from penstock import Serdes, Stores, StreamsBuilder
 from penstock import config as configuration
 from penstock.clock import SystemClock
 from penstock.lane import by_column
+from penstock.lane.envelope import pack_headers
 from penstock.lane.sink import Row, SinkColumns
 from penstock.lane.task import Task
 from penstock.record import Origin
@@ -246,7 +247,7 @@ alternating = st.lists(
         st.sampled_from([b"a", b"b", b"b", b"c"]),
         st.sampled_from([*(msgspec.json.encode({"n": n}) for n in range(5)), None]),
         st.integers(0, 40),
-        st.sampled_from([None, None, None, '[{"key":"h","value":"MQ=="}]']),
+        st.sampled_from([None, None, None, pack_headers((("h", b"1"),))]),
     ),
     min_size=1,
     max_size=60,

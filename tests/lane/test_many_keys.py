@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
 from penstock.lane import mixed
+from penstock.lane.envelope import pack_headers
 from penstock.state.rows import RowStore
 from penstock.state.runs import RunRows
 from penstock.windows import TimeWindows
@@ -76,7 +77,7 @@ record = st.tuples(
     keys.map(lambda key: str(key).encode()),
     st.integers(0, 4).map(lambda n: msgspec.json.encode({"n": n})),
     st.integers(0, 40),
-    st.sampled_from([None] * 9 + ['[{"key":"h","value":"MQ=="}]']),
+    st.sampled_from([None] * 9 + [pack_headers((("h", b"1"),))]),
 )
 epochs = st.lists(st.lists(record, min_size=1, max_size=60), min_size=1, max_size=4)
 

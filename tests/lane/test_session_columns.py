@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
+from penstock.lane.envelope import pack_headers
 from penstock.windows import SessionWindows
 
 SCALE = 5_000
@@ -99,7 +100,7 @@ some = st.lists(
         st.sampled_from([b"a", b"b", b"c"]),
         st.integers(0, 4).map(lambda n: msgspec.json.encode({"n": n})),
         st.integers(0, 40).map(lambda time: time * SCALE),
-        st.sampled_from([None, None, None, '[{"key":"h","value":"MQ=="}]']),
+        st.sampled_from([None, None, None, pack_headers((("h", b"1"),))]),
     ),
     min_size=1,
     max_size=60,
@@ -125,7 +126,7 @@ def disorder(seed: int, epochs: int = 4, records: int = 150) -> list[list[Any]]:
     rng, drawn = random.Random(seed), []
     for number in range(epochs * records):
         behind = rng.choices([0, rng.randrange(8 * SCALE), rng.randrange(60 * SCALE)], [85, 12, 3])[0]
-        headers = '[{"key":"h","value":"MQ=="}]' if rng.random() < 0.05 else None
+        headers = pack_headers((("h", b"1"),)) if rng.random() < 0.05 else None
         key = None if rng.random() < 0.01 else b"k%d" % rng.randrange(15)
         drawn.append(
             ("in", rng.randrange(2), key, b'{"n":%d}' % rng.randrange(5), max(0, number * SCALE // 4 - behind), headers)

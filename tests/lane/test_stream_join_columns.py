@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
+from penstock.lane.envelope import pack_headers
 from penstock.windows import JoinWindows, TimeWindows
 
 #: of one millisecond of the windows in the shapes; a segment is a minute long at least
@@ -261,7 +262,7 @@ alternating = st.lists(
         st.sampled_from([b"a", b"b", b"b", b"c"]),
         st.sampled_from([*(msgspec.json.encode({"n": n}) for n in range(5)), None]),
         st.integers(0, 40).map(lambda time: time * SCALE),
-        st.sampled_from([None, None, None, '[{"key":"h","value":"MQ=="}]']),
+        st.sampled_from([None, None, None, pack_headers((("h", b"1"),))]),
     ),
     min_size=1,
     max_size=60,
@@ -287,7 +288,7 @@ def disorder(seed: int, epochs: int = 4, records: int = 120) -> list[list[Any]]:
     rng, drawn = random.Random(seed), []
     for number in range(epochs * records):
         behind = rng.choices([0, rng.randrange(8 * SCALE), rng.randrange(80 * SCALE)], [85, 13, 2])[0]
-        headers = '[{"key":"h","value":"MQ=="}]' if rng.random() < 0.05 else None
+        headers = pack_headers((("h", b"1"),)) if rng.random() < 0.05 else None
         key = None if rng.random() < 0.01 else b"k%d" % rng.randrange(12)
         value = None if rng.random() < 0.01 else b'{"n":%d}' % rng.randrange(5)
         place = rng.choice(["in", "side", "more"]), rng.randrange(2)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
+from penstock.lane.envelope import pack_headers
 from penstock.windows import TimeWindows
 
 WINDOWS = TimeWindows(60_000, grace=20_000)
@@ -45,7 +46,7 @@ def disorder(seed: int, epochs: int = 5, records: int = 400) -> list[list[Any]]:
     for number in range(epochs * records):
         behind = rng.choices([0, rng.randrange(15_000), rng.randrange(200_000)], [90, 9, 1])[0]
         time = max(0, 500 * number - behind)
-        headers = '[{"key":"h","value":"MQ=="}]' if rng.random() < 0.1 else None
+        headers = pack_headers((("h", b"1"),)) if rng.random() < 0.1 else None
         key = b"k%d" % rng.randrange(30)
         ahead = int(key < b"k2")  # some keys have a partition of their own, and it runs ahead of the other
         drawn.append(("in", ahead, key, b'{"n":%d}' % rng.randrange(5), time + 30_000 * ahead, headers))

@@ -5,6 +5,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.log.client import Connection, portable
 from penstock.log.kafka import KafkaLog
+from penstock.log.wire.settings import spoken
 
 SASL = {
     "security.protocol": "SASL_SSL",
@@ -58,3 +59,16 @@ def test_certificates_travel_to_other_machines_as_text(tmp_path):
 def test_settings_that_the_client_refuses_are_an_error_of_the_configuration(make):
     with pytest.raises(ConfigError, match=r"kafka=.*No such configuration property: .no\.such"):
         make(KafkaLog("127.0.0.1:1", {"no.such": 1}))
+
+
+def test_an_answer_is_waited_for_half_a_minute_and_no_longer_than_a_transaction_may_be_open():
+    bound = "socket.timeout.ms"
+    assert {Connection("a:1").settings(client)[bound] for client in ("producer", "consumer", "admin")} == {30_000}
+    assert Connection("a:1", {"producer.transaction.timeout.ms": 5000}).settings("producer")[bound] == 5000
+    assert Connection("a:1", {bound: 70_000}).settings("consumer")[bound] == 70_000
+    settings = spoken(Connection("a:1").settings("producer"))
+    assert (settings.socket_seconds, settings.idle_seconds) == (30, 10)
+
+
+def test_no_producer_makes_topics():
+    assert Connection("a:1").settings("producer")["allow.auto.create.topics"] is False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
 import sys
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +18,12 @@ from hypothesis import strategies as st
 from tests.compiler import has_compiler
 
 from penstock.errors import BrokerError, ProductionError
-from penstock.log import native, producer, reader
+from penstock.log import native, producer, ranges, reader
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
-from penstock.log.wire import choice
+from penstock.log.rows import records_of
+from penstock.log.wire import batches, choice
+from penstock.record import raw_name, undecodable_name
 from penstock.state.shards import shard_of
 
 BYTES = st.none() | st.binary(max_size=40)
@@ -37,7 +41,7 @@ def way(request, monkeypatch):
     if wanted != "wire":
         monkeypatch.setattr(choice, "loops", None)
     if wanted == "in Python":
-        for module in (native, producer, reader):
+        for module in (native, producer, ranges, reader):
             monkeypatch.setattr(module, "loops", None)
 
 
@@ -165,6 +169,74 @@ def test_headers_are_written_and_read(log, topic, writer):
     writer.commit()
     (rows,) = log.reader().rows(topic, 1, 0, 3)
     assert rows.headers == headers
+
+
+def hostile_rows(topic, seed, count):
+    """Rows of random bytes, a name of a header among them in most; librdkafka ends a name at a byte of zero."""
+    chosen = random.Random(seed)
+
+    def some():
+        return chosen.choice([None, b"", chosen.randbytes(chosen.randrange(40))])
+
+    def named():
+        return chosen.randbytes(chosen.randrange(6)).replace(b"\0", b"").decode("utf-8", "surrogateescape")
+
+    headers = [tuple((named(), some()) for _ in range(chosen.randrange(4))) for _ in range(count)]
+    return [(topic, 0, some(), some(), chosen.randrange(1, 2**40), pairs) for pairs in headers]
+
+
+@pytest.mark.parametrize("way", WAYS, indirect=True)
+def test_random_bytes_go_through_every_reader(kafka_broker, log, topic, name, monkeypatch):
+    """What is written by the writer that takes all bytes is read by all readers, those in Python without the other headers."""
+    rows = hostile_rows(topic, 1, 500)
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "loops", batches.loops)
+        if batches.loops is None:
+            pytest.skip("the loops in C are not built here")
+        other = KafkaLog(kafka_broker.bootstrap_servers)
+        plain = other.producer(None)
+        plain.produce(rows)
+        plain.flush()
+        other.close()
+
+    def told_in_python(headers):
+        bad = undecodable_name(headers)
+        return headers if bad is None else ((bad, None),)
+
+    all_told = [row[2:] for row in rows]
+    less_told = [(*row[2:5], told_in_python(row[5])) for row in rows]
+    told = less_told if native.loops is None else all_told
+    assert all_told != less_told
+    one = log.reader()
+    assert [record[3:] for record in one.read(topic, 0, 0, 500)] == told
+    (columns_read,) = one.columns(topic, 0, 0, 500)
+    assert list(zip(*columns_read[1:], strict=True)) == [row[:3] for row in told]
+    following = (record for record in one.follow({(topic, 0): 0}) if record is not None)
+    assert [record[3:] for record in islice(following, 500)] == less_told
+    short = log.ranges(timeout=10)
+    for start in range(500):
+        found = short.read([(topic, 0, start, start + 1)], 1000)
+        if native.loops is not None and undecodable_name(rows[start][5]) is not None:
+            assert found is None  # the other reader tells all of it
+        else:
+            assert [record[3:] for rows_found in found for record in records_of(rows_found)] == [told[start]]
+
+
+@pytest.mark.parametrize("way", WAYS, indirect=True)
+def test_header_names_of_random_bytes_are_written(log, topic, writer, monkeypatch):
+    rows = hostile_rows(topic, 2, 500)
+    writer.produce(rows)
+    writer.commit()
+    wanted = [row[2:] for row in rows]
+    if native.loops is None:  # the client cannot be told such a name: it is escaped
+        escaped = [
+            tuple((raw_name(name).decode(errors="backslashreplace"), data) for name, data in row[5]) for row in rows
+        ]
+        wanted = [
+            (*row[2:5], row[5] if undecodable_name(row[5]) is None else told)
+            for row, told in zip(rows, escaped, strict=True)
+        ]
+    assert [record[3:] for record in log.reader().read(topic, 0, 0, 500)] == wanted
 
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)

@@ -378,3 +378,43 @@ def test_where_the_loops_are_not_built_no_run_is_made(lmdb, monkeypatch, bulk_fr
     monkeypatch.setattr(lmdb_write, "is_built", False)
     lmdb.map("m").load(sorted_rows({b"k": b"v"}))
     assert (lmdb.map("m")._runs, lmdb.map("m").get(b"k")) == ((), b"v")
+
+
+CHANGING = """
+import struct, sys, threading, time
+import numpy as np
+from penstock.state import native
+
+ROWS, LARGE = 400_000, 30_000_000
+edges = np.arange(ROWS + 1, dtype=np.uint32) * 6
+head = struct.pack("=4I", ROWS, 0, ROWS * 6, LARGE)
+keys = b"".join(b"%06d" % n for n in range(ROWS))
+run = bytearray(head + edges.tobytes() + bytes(4 * (ROWS + 1)) + keys + bytes(LARGE))
+begin = len(head) + 4 * (ROWS + 1)
+values = np.frombuffer(run, np.uint32, ROWS + 1, begin)  # where values end: at first none has any bytes
+other = native.loops.merge([bytes(run)], False)
+ended = set()
+for attempt in range(int(sys.argv[1])):
+    values[:] = 0
+    def change(pause=0.0005 * attempt):
+        time.sleep(pause)
+        values[1:] = LARGE  # the first one has all of them
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        made = native.loops.merge([run, other], False)
+        ended.add(len(native.loops.unpack(made)))
+    except ValueError as error:
+        assert "does not lie in it" in str(error), error
+        ended.add("refused")
+    thread.join()
+assert ended <= {ROWS, "refused"}, ended
+print(sorted(map(str, ended)))
+"""
+
+
+@in_c
+def test_a_run_that_changes_while_it_is_merged_is_an_error_and_writes_nothing_outside():
+    """A view of LMDB's memory may change when its transaction ends."""
+    ran = subprocess.run([sys.executable, "-c", CHANGING, "12"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, (ran.returncode, ran.stdout[-500:], ran.stderr[-2000:])

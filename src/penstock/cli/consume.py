@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, Form, connected, decoded
 from penstock.clock import SystemClock
+from penstock.record import raw_name
 
 if TYPE_CHECKING:
     from penstock.log.base import Admin, LogRecord, Offsets
@@ -91,13 +92,23 @@ def json_line(record: LogRecord, key: Form, value: Form) -> str:
             "offset": record.offset,
             "timestamp": record.timestamp,
             "headers": [
-                [name, None if data is None else data.decode(errors="replace")] for name, data in record.headers
+                [_shown(raw_name(name)), None if data is None else data.decode(errors="replace")]
+                for name, data in record.headers
             ],
             "key": _decoded(record, "key", key),
             "value": _decoded(record, "value", value),
         },
         ensure_ascii=False,
     )
+
+
+def _shown(name: bytes) -> str:
+    r"""Return the name of a header; what is not UTF-8 is escaped.
+
+    >>> _shown(b"caf\xe9")
+    'caf\\xe9'
+    """
+    return name.decode(errors="backslashreplace")
 
 
 def _decoded(record: LogRecord, part: str, form: Form) -> Any:

@@ -37,7 +37,7 @@ class Broker:
     ``port``: None takes a free one. ``data``: folder that is kept; with ``fresh`` it is emptied first.
     ``settings`` are Kafka's own and win over ours; ``java_options`` go to the JVM (`QUICK_START` halves the time of a
     start and costs throughput: for tests). ``progress`` is told one line for each jar that is downloaded.
-    Everything the broker says goes to ``log_file``.
+    Everything the broker says goes to ``log_file``. ``kafka``: the version.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Broker:
         log_file: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
         start_timeout: float = 60,
+        kafka: str = server.KAFKA,
     ) -> None:
         self.host = host
         self.port = port
@@ -64,6 +65,7 @@ class Broker:
         self._options = (f"-Xmx{heap_mb}m", *java_options)
         self._settings = {"auto.create.topics.enable": str(auto_create_topics).lower(), **(settings or {})}
         self._progress = progress
+        self._coordinates = server.coordinates(kafka)
         self._start_timeout_ms = int(start_timeout * 1000)
         self._controller_port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,7 +92,7 @@ class Broker:
         """Bring the jars, prepare the data folder if it is new, start, and return when the broker answers."""
         if self.running:
             return self
-        java, jars = find_java(), resolve(server.COORDINATES, progress=self._progress)
+        java, jars = find_java(), resolve(self._coordinates, progress=self._progress)
         self._choose_ports()
         folder = self._prepare_folder()
         try:

@@ -16,9 +16,9 @@ from pathlib import Path
 from penstock.errors import PenstockError
 
 KAFKA = "4.3.1"
-#: the server, and a logger that writes to standard error (the server's own jars have none)
-COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA}", "org.slf4j:slf4j-simple:1.7.36@jar")
-#: how many jars they come to; only for a progress bar
+#: the oldest broker that tests run against
+OLDEST_KAFKA = "3.3.2"
+#: how many jars the server comes to; only for a progress bar
 JARS = 46
 
 #: an option of the JVM: only the quick compiler. A start takes half the time; the broker is slower under load
@@ -69,6 +69,14 @@ REMEDIES = (
 
 class BrokerFailed(PenstockError):
     """The Kafka broker could not be started, or died. The message says why and what to do."""
+
+
+def coordinates(kafka: str = KAFKA) -> tuple[str, ...]:
+    """Return the server of a version, and a logger that writes to standard error (the server's own jars have none)."""
+    return f"org.apache.kafka:kafka_2.13:{kafka}", "org.slf4j:slf4j-simple:1.7.36@jar"
+
+
+COORDINATES = coordinates()
 
 
 def properties(host: str, port: int, controller: int, data: Path, given: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.clock import Clock
 from penstock.engine.ledger import Ledger
+from penstock.engine.limits import Limits
 from penstock.engine.offsets import Range
 from penstock.engine.record import PART_BYTES, rows_of
 from penstock.engine.refusal import Judge
@@ -65,8 +66,8 @@ class Work:
     ends: dict[str, list[int]]
     #: offsets that the marker of a transaction takes up
     marker: int
-    #: topic → largest row that it takes, of topics that take less than the client
-    limits: Mapping[str, int] = field(default_factory=dict)
+    #: what topics take
+    limits: Limits
     #: source topic → its id
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     rows: pa.Table | None = None
@@ -142,7 +143,7 @@ def produce_epoch_record(work: Work) -> None:
         committed_at=now,
         profile=work.profile,
     )
-    limit = work.limits.get(epochs_name(work.application_id), 2 * PART_BYTES)
+    limit = work.limits.of(epochs_name(work.application_id)).row_bytes or 2 * PART_BYTES
     work.producer.produce(rows_of(record, now, limit))
 
 

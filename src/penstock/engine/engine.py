@@ -15,6 +15,7 @@ from penstock.engine import recovery, topics
 from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
 from penstock.engine.ledger import Ledger
+from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop, changelog_ends
 from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input
@@ -87,10 +88,8 @@ class Engine:
         exactly_once = self.config["processing_guarantee"] == "exactly_once"
         if exactly_once:
             topics.warn_of_one_copy(self.log, [*partitions, *topics.own_topics(self.topology, app)])
-        limits = self._limits(partitions)
-        self._producer = self.log.producer(
-            app if exactly_once else None, batch_bytes=min(limits.values(), default=None)
-        )
+        limits, batch_bytes = self._limits(partitions)
+        self._producer = self.log.producer(app if exactly_once else None, batch_bytes=batch_bytes)
         self._producer.init()
         ledger = self._learn()
         measure = Measure(
@@ -142,12 +141,11 @@ class Engine:
         self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
         return self.loop
 
-    def _limits(self, sinks: Iterable[str]) -> dict[str, int]:
-        """Return the largest row that each topic takes, of those that take less than the client sends."""
-        names = topics.own_topics(self.topology, self.application_id)
+    def _limits(self, sinks: Iterable[str]) -> tuple[Limits, int | None]:
+        """Return what the topics take, and the smallest of their largest rows, if it is less than the client sends."""
         client = int(self.log.connection.settings("producer").get("message.max.bytes", CLIENT_BYTES))
-        found = topics.row_limits(self.log, [*sinks, *names])
-        return {topic: limit for topic, limit in found.items() if limit < client}
+        limits = Limits(self.log, self.topology, self.application_id, client)
+        return limits, limits.learn([*sinks, *topics.own_topics(self.topology, self.application_id)])
 
     def _learn(self) -> Ledger:
         stage = self.stage

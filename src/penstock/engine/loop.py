@@ -13,10 +13,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from penstock.clock import Clock, stopwatch_us
-from penstock.engine import commit, topics
+from penstock.engine import commit
 from penstock.engine.commit import STEPS, Work
 from penstock.engine.ledger import Ledger
+from penstock.engine.limits import Limits, is_limit
 from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input, Range
 from penstock.engine.outage import Outage, passing
@@ -37,8 +40,6 @@ SHORTEST_LOOK_MS, LONGEST_LOOK_MS = 10, 100
 STOP_SECONDS = 2.0
 #: the step that is not of the transaction
 LANES = STEPS[0][0]
-#: the cluster's word for a row that its topic does not take
-TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 #: looks at the changelogs until the markers of an aborted transaction are in all of them
 MOST_LOOKS = 10_000
 
@@ -80,7 +81,7 @@ class Loop:
         topology: str,
         ends: dict[str, list[int]],
         partitions: Mapping[str, int],
-        limits: Mapping[str, int],
+        limits: Limits,
         waking: Mapping[int, Container[int]],
         timing: Timing,
     ) -> None:
@@ -97,7 +98,9 @@ class Loop:
         self._topology = topology
         self._ends = ends
         self._partitions = partitions
-        self._limits = dict(limits)
+        self._limits = limits
+        #: whether rows for sinks say which record they came from: not before one was refused, and nobody knows
+        self._places = False
         #: level → the shards that may have work of the wall clock
         self._waking = waking
         self._timing = timing
@@ -245,8 +248,9 @@ class Loop:
                     work = self._attempt(ranges)
             except (BrokerError, EngineError) as error:
                 mended = self._settlement.judge(self._doing, error)
-                if isinstance(error, BrokerError) and error.code == TOO_LARGE and self._left is not None:
-                    self._find_limits(self._left, error)
+                if isinstance(error, BrokerError) and is_limit(error) and self._left is not None:
+                    if not self._limits.adapt(error.code, +self._left.written):
+                        raise ProductionError(str(error)) from error
                     mended = True
                 if self.stopping and (mended or isinstance(error, SparkEnded)):
                     logger.warning("epoch %d is left to the next start: %s", self.ledger.epoch + 1, error)
@@ -256,6 +260,10 @@ class Loop:
                     self._make_smaller(ranges, error)
                 bear(outage, f"epoch {self.ledger.epoch + 1}, {self._doing}", error, ranges, mended=mended)
                 self.totals.retries += 1
+            except ProductionError as error:
+                if error.origin is not None or self._places or self.stopping:
+                    raise
+                self._places = True  # run once more, to say which record the row came from
             else:
                 self._publish(work)
                 return True
@@ -297,13 +305,6 @@ class Loop:
         work, self._left = self._left, None
         return work
 
-    def _find_limits(self, work: Work, error: BrokerError) -> None:
-        """Ask how large a row of the epoch's topics may be, so that the next run asks the policy; raise if that is known."""
-        found = topics.row_limits(self._log, +work.written)
-        if found.items() <= self._limits.items():
-            raise ProductionError(str(error)) from error
-        self._limits |= found
-
     def _leave(self, error: BaseException) -> None:
         """Abort what a failure has left open."""
         try:
@@ -333,6 +334,8 @@ class Loop:
             now=self._clock.now_ms(),
             told=self._told(ranges),
         )
+        if self._places:
+            orders = msgspec.structs.replace(orders, places=True)
         return Work(
             ledger=self.ledger,
             orders=orders,

@@ -1,19 +1,15 @@
-"""Rows that their topic does not take: known before they are sent, and judged by the production policy.
-
-The client refuses a row when it is handed over (``message.max.bytes``). A topic with a smaller limit (``max.message.bytes``) would
-refuse the row's whole batch when it is too late to go on without it, so the limits are known here and asked first.
-"""
+"""Rows that their topic does not take: known before they are sent (``engine.limits``), and judged by the production policy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.engine.limits import TopicLimits
 from penstock.errors import ProductionError
 from penstock.lane.envelope import unpack_place
-from penstock.lane.failure import decide, error_headers
+from penstock.lane.failure import HEADER_PREFIX, decide, error_headers
 from penstock.log.base import Row, RowColumns
-from penstock.log.row_size import row_bytes
 from penstock.record import NO_ORIGIN, Origin
 
 if TYPE_CHECKING:
@@ -30,26 +26,36 @@ class Judge:
 
     def hand_over(self, columns: RowColumns) -> None:
         """Hand over the rows that their topic takes; the others are judged on the way."""
-        producer = self._work.producer
-        if self._places or columns.topic in self._work.limits:
-            producer.produce(self._asked(columns.rows()), self.refuse)
+        producer, now = self._work.producer, self._work.clock.now_ms()
+        limits = self._work.limits.of(columns.topic)
+        if self._places or limits.row_bytes is not None or not limits.takes_times(columns, now):
+            producer.produce(self._asked(columns.rows(), limits, now), self.refuse)
         else:
             producer.produce_columns(columns, self.refuse)
 
-    def _asked(self, rows: Iterable[Row]) -> Iterator[Row]:
-        limits = self._work.limits
+    def _asked(self, rows: Iterable[Row], limits: TopicLimits, now: int) -> Iterator[Row]:
+        letters = self._work.config["dead_letter_topic"]
         for self._at, row in enumerate(rows):
-            limit = limits.get(row[0])
-            if limit is None or (size := row_bytes(row)) <= limit:
-                yield row
+            taken = self._letter(row) if row[0] == letters else row
+            said = limits.refuses(taken, now)
+            if said is None:
+                yield taken
             else:
-                said = f"a row of {size} bytes for {row[0]} is too large: the topic takes {limit} (max.message.bytes)"
                 self.refuse(row, ProductionError(said))
+
+    def _letter(self, row: Row) -> Row:
+        """Return a dead letter with a time that its topic takes; its own is a header then. It must not be lost for that."""
+        topic, partition, key, value, time, headers = row
+        nearest = self._work.limits.of(topic).nearest(time, self._work.clock.now_ms())
+        if nearest == time:
+            return row
+        return topic, partition, key, value, nearest, (*headers, (f"{HEADER_PREFIX}timestamp", str(time).encode()))
 
     def refuse(self, row: Row, error: ProductionError) -> None:
         """Ask the policy about a row; raises if it says fail. A dead letter is the source record, as for all other failures."""
         work, origin = self._work, self._origin()
-        error = error if origin is NO_ORIGIN else ProductionError(str(error), origin=origin)
+        sinks = work.limits.sinks_of(row[0])
+        error = ProductionError(str(error), node=sinks, origin=None if origin is NO_ORIGIN else origin)
         answer = decide(work.config["on_production_error"], error, row)
         if answer == "fail":
             raise error
@@ -59,7 +65,7 @@ class Judge:
         if answer == "dead_letter":
             letters = work.config["dead_letter_topic"]
             added = error_headers(headers, origin, error)
-            work.producer.produce([(letters, None, origin.key, origin.value, timestamp, added)])
+            work.producer.produce([self._letter((letters, None, origin.key, origin.value, timestamp, added))])
             work.written[letters] += 1
 
     def _origin(self) -> Origin:

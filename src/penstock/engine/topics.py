@@ -75,11 +75,6 @@ def warn_of_one_copy(log: Log, topics: Iterable[str]) -> None:
     )
 
 
-def row_limits(log: Log, topics: Iterable[str]) -> dict[str, int]:
-    """Return the largest row that each topic takes."""
-    return {topic: int(log.admin.configs(topic)["max.message.bytes"]) for topic in topics}
-
-
 def ensure_sinks(log: Log, topology: Topology, config: Mapping[str, Any]) -> dict[str, int]:
     """Make the topics that are written to and do not exist, as the cluster makes topics; return all with their partitions."""
     named = {

@@ -8,11 +8,11 @@ One schema for all of them, so that rows already final ride through the later st
     partition  int32     SINK: partition, −1 for the producer's choice; RECORD, COUNTED, CHANGELOG, PENDING: shard
     key, value binary    as Kafka has them; null is null. COUNTED: the value is how many records of the key the row stands for
     timestamp  int64
-    headers    binary    msgpack of [[name, value], ...]; null: none
+    headers    binary    msgpack of [[name, value], ...], names as bytes where one of them is not UTF-8; null: none
     place      binary    RECORD, COUNTED: where it (the last of them) came from and its order in a lane; else null
 
     place      reached (8)  topic number (4)  partition (4)  offset (8)  { 0x01 sub (4) }  0x00
-               timestamp (8)  partition index (4)  [ msgpack of raw key, raw value, headers ]
+               timestamp (8)  partition index (4)  [ msgpack of raw key, raw value, headers as above ]
 
 All numbers of a place are big-endian with the sign bit turned over, so that places sort as bytes the way records are ordered. The
 number of a topic is its position among the names of all source topics, sorted. The raw bytes go along only where a dead letter may
@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.record import Headers, Origin
+from penstock.record import Headers, Origin, raw_name
 
 RECORD, COUNTED, PENDING, SINK, CHANGELOG, NOTE, FAILURE = range(7)
 
@@ -58,7 +58,8 @@ BATCH = 10_000
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_headers = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...]).decode
-_decode_raw = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]).decode
+_decode_raw_headers = msgspec.msgpack.Decoder(tuple[tuple[bytes, bytes | None], ...]).decode
+_decode_raw = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, bytes | None]).decode
 
 _HEAD = Struct(">QIIQ")
 _TAIL = Struct(">BQI")
@@ -81,19 +82,31 @@ class EnvelopeRow(NamedTuple):
 
 
 def pack_headers(headers: Headers) -> bytes | None:
-    """Return headers as bytes; none is null.
+    r"""Return headers as bytes; none is null.
 
     >>> unpack_headers(pack_headers((("a", b"1"), ("a", None))))
     (('a', b'1'), ('a', None))
     >>> pack_headers(()) is None
     True
+    >>> unpack_headers(pack_headers((("\udcff", b"1"),)))
+    (('\udcff', b'1'),)
     """
-    return _encode(headers) if headers else None
+    if not headers:
+        return None
+    try:
+        return _encode(headers)
+    except UnicodeEncodeError:
+        return _encode([(raw_name(name), value) for name, value in headers])
 
 
 def unpack_headers(data: bytes | None) -> Headers:
     """Return the headers that ``pack_headers`` made."""
-    return () if data is None else _decode_headers(data)
+    if data is None:
+        return ()
+    try:
+        return _decode_headers(data)
+    except msgspec.ValidationError:
+        return tuple((name.decode("utf-8", "surrogateescape"), value) for name, value in _decode_raw_headers(data))
 
 
 def pack_place(origin: Origin, sub: tuple[int, ...], topic: int, raw: bool) -> bytes:
@@ -111,7 +124,7 @@ def pack_place(origin: Origin, sub: tuple[int, ...], topic: int, raw: bool) -> b
     else:
         for number in sub:
             head += _SUB.pack(1, number)
-    return head + tail + _encode((key, value, headers)) if raw else head + tail
+    return head + tail + _encode((key, value, pack_headers(headers))) if raw else head + tail
 
 
 def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
@@ -124,7 +137,7 @@ def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
         at += _SUB.size
     _, timestamp, index = _TAIL.unpack_from(data, at)
     at += _TAIL.size
-    key, value, headers = _decode_raw(data[at:]) if len(data) > at else (None, None, ())
+    key, value, headers = _decode_raw(data[at:]) if len(data) > at else (None, None, None)
     return Origin(
         topics[topic] if partition >= _INT else None,  # what a punctuator or a schedule gave rise to has no topic
         partition - _INT,
@@ -132,7 +145,7 @@ def unpack_place(data: bytes, topics: Sequence[str]) -> Origin:
         timestamp - _LONG,
         key,
         value,
-        headers,
+        unpack_headers(headers),
         index - _INT,
         reached - _LONG,
         sub,

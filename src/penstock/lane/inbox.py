@@ -3,7 +3,7 @@
 Two shapes come in. *Raw* rows are what was read (``lane.intake``)::
 
     shard int32, place int32 (number of the topic × 65536 + partition), offset int64, key, value binary, timestamp int64 (ms),
-    headers string (JSON of [{key, value in base64}], null: none)
+    headers binary (as in the envelope; null: none)
     and, where the times were told by the reading tasks, reached int64 (−2: the lane must judge the row)
     and, where watermark strategies are functions, mark int64
 
@@ -18,10 +18,10 @@ from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
+from penstock.lane.envelope import unpack_headers
 from penstock.lane.source import Raw
 from penstock.lane.timeline import PARTITIONS
 from penstock.record import Headers, Origin
@@ -35,7 +35,7 @@ RAW_SCHEMA = pa.schema(
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("timestamp", pa.int64()),
-        pa.field("headers", pa.string()),
+        pa.field("headers", pa.binary()),
     ]
 )
 TOLD_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
@@ -341,32 +341,13 @@ def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Time
     return reached, after
 
 
-_encode = msgspec.json.Encoder().encode
-
-
-def header_text(headers: Headers) -> str | None:
-    """Return headers as the text that a raw row has of them; None if there are none.
-
-    >>> header_text((("a", b"1"), ("b", None)))
-    '[{"key":"a","value":"MQ=="},{"key":"b","value":null}]'
-    """
-    return _encode([{"key": key, "value": value} for key, value in headers]).decode() if headers else None
-
-
-class _Header(msgspec.Struct):
-    key: str
-    value: bytes | None = None
-
-
-_decode_headers = msgspec.json.Decoder(list[_Header]).decode
-
-
 def raw_headers(column: Any) -> list[Headers]:
     """Return the headers of raw rows as tuples.
 
-    >>> raw_headers(pa.array(['[{"key":"a","value":"MQ=="},{"key":"b"}]', None]))
+    >>> from penstock.lane.envelope import pack_headers
+    >>> raw_headers(pa.array([pack_headers((("a", b"1"), ("b", None))), None]))
     [(('a', b'1'), ('b', None)), ()]
     """
     if column.null_count == len(column):
         return [()] * len(column)
-    return [() if row is None else tuple((h.key, h.value) for h in _decode_headers(row)) for row in column.to_pylist()]
+    return [unpack_headers(row) for row in column.to_pylist()]

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
-from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of
+from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of, pack_headers
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import RAW_SCHEMA, header_text
+from penstock.lane.inbox import RAW_SCHEMA
 from penstock.lane.orders import READING, Orders, Report, Stage, encode_report
 from penstock.lane.run import tell_times
 from penstock.lane.timeline import PARTITIONS
@@ -97,9 +97,9 @@ def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.Record
     shard = np.zeros(count, dtype=np.int32)
     if stage.plan.steps[0].exchange and rows.topic not in stage.gathered(topics):
         shard = shards_of(rows.keys, shards, rows.partition % shards)
-    headers = pa.nulls(count, pa.string())
+    headers = pa.nulls(count, pa.binary())
     if rows.headers is not None:
-        headers = pa.array([header_text(given) for given in rows.headers], pa.string())
+        headers = pa.array([pack_headers(given) for given in rows.headers], pa.binary())
     columns = [
         pa.array(shard),
         pa.array(np.full(count, topics.index(rows.topic) * PARTITIONS + rows.partition, dtype=np.int32)),

@@ -130,6 +130,8 @@ class Orders(msgspec.Struct, frozen=True):
     now: int = 0
     #: most changelog rows of a shard that one restore job reads; 0: no limit
     restore_limit: int = 0
+    #: whether rows for sinks say which record they came from
+    places: bool = False
 
 
 #: the level of a report of a task that only reads

@@ -45,6 +45,7 @@ class Outbox:
     def __init__(self, stage: Stage, orders: Orders, step: Step, task: int) -> None:
         self._stage = stage
         self._step = step
+        self._with_places = stage.keeps_raw or orders.places
         self._number = task
         self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
         self._emitted = 0
@@ -133,7 +134,7 @@ class Outbox:
         places = [-1 if partition is None else partition for partition in partitions]
         packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(rows)
         columns: list[Any] = [topics, places, keys, values, times, packed]
-        if self._stage.keeps_raw:  # a row that its topic refuses is told of with its source record
+        if self._with_places:  # a row that its topic refuses is told of with its source record
             columns.append([self._came_from(origin) for origin in origins])
         return batch_of(SINK, self._order(len(rows)), columns)
 
@@ -149,7 +150,7 @@ class Outbox:
             pa.array(columns.timestamps),
             _packed_headers(columns.headers, count),
         ]
-        if self._stage.keeps_raw:
+        if self._with_places:
             arrays.append([self._came_from(columns.origin(at)) for at in range(count)])
         return batch_of(SINK, self._order(count), arrays)
 
@@ -199,7 +200,8 @@ class Outbox:
         ]
 
     def _came_from(self, origin: Origin) -> bytes | None:
-        return None if origin.topic is None else pack_place(origin, (), self._topic_number[origin.topic], True)
+        raw = self._stage.keeps_raw
+        return None if origin.topic is None else pack_place(origin, (), self._topic_number[origin.topic], raw)
 
     # ---- the rest
 

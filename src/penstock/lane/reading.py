@@ -13,7 +13,7 @@ from penstock.errors import DeserializationError, TimestampError
 from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
-from penstock.record import Headers, Origin
+from penstock.record import Headers, Origin, undecodable_name
 from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Column, Columns
 from penstock.serde.foreign_key import SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
@@ -96,7 +96,7 @@ class Sources:
         ``told``: hears then what the time went on.
         """
         node = self.readers[batch.source].source
-        if not node.internal and int(batch.times.min()) < 0:
+        if (not node.internal and int(batch.times.min()) < 0) or _has_undecodable(batch.some_headers):
             return None
         try:
             keys = _source_column(batch.key, node.key, told, made=node.internal)
@@ -113,6 +113,9 @@ class Sources:
         bad = {*bad_keys, *bad_values}
         if not node.internal:
             bad.update(np.flatnonzero(batch.times < 0).tolist())
+        given = batch.some_headers
+        if given is not None:
+            bad.update(at for at, headers in enumerate(given) if headers and undecodable_name(headers) is not None)
         columns = Columns(
             Column(keys, data=batch.key, serde=node.key, made=node.internal),
             Column(values, data=batch.value, serde=node.value),
@@ -144,6 +147,8 @@ class Sources:
         values = decode_all(node.value, raw_values) if keys is not None else None
         timestamps = batch.timestamps
         if keys is None or values is None or (not node.internal and min(timestamps, default=0) < 0):
+            return self._one_by_one(batch, task)
+        if _has_undecodable(batch.some_headers if isinstance(batch, Batch) else batch.headers):
             return self._one_by_one(batch, task)
         return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
 
@@ -232,6 +237,11 @@ def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
             items += [None if one is None else one[0] for one in each]
             bad += [place for place, one in enumerate(each, begin) if one is None]
     return items, bad
+
+
+def _has_undecodable(rows: Sequence[Headers] | None) -> bool:
+    """Tell whether a header has a name that is not UTF-8."""
+    return rows is not None and any(headers and undecodable_name(headers) is not None for headers in rows)
 
 
 def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None], *, made: bool = False) -> Column:

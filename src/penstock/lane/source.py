@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError, describe_function
 from penstock.extractors import wall_clock
-from penstock.record import Headers, Origin
+from penstock.record import Headers, Origin, raw_name, undecodable_name
 from penstock.serde import Serde
 from penstock.topology.functions import wants_partition_time
 from penstock.topology.node import SourceNode
@@ -79,6 +79,14 @@ class SourceReader:
 
     def decode(self, raw: Raw) -> tuple[Any, Any]:
         """Return key and value; raise ``DeserializationError`` with all that a reader needs."""
+        name = undecodable_name(raw.headers) if raw.headers else None
+        if name is not None:
+            raise DeserializationError(
+                f"the name of a header is not UTF-8: {raw_name(name)!r}\n"
+                "  remedy:   set on_deserialization_error to skip or dead_letter, or have the record written anew",
+                node=self.source.name,
+                origin=raw.coordinates(),
+            )
         key = self._decode("key", self.source.key, raw.key, raw)
         return key, self._decode("value", self.source.value, raw.value, raw)
 

@@ -212,12 +212,16 @@ static PyType_Spec ROWS = {"penstock.log._batches.Rows", sizeof(Rows), 0, Py_TPF
 
 /* ---- headers: objects of Python, read while nobody else runs */
 
-static int header_of(PyObject *pair, Field *name, Field *value) {
+/* `bytes`: the name, or NULL: it is the text of the pair. */
+static int header_of(PyObject *pair, PyObject *bytes, Field *name, Field *value) {
     Py_ssize_t size;
     if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 || !PyUnicode_Check(PyTuple_GET_ITEM(pair, 0)))
         goto wrong;
     PyObject *data = PyTuple_GET_ITEM(pair, 1);
-    if (!(name->data = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(pair, 0), &size)))
+    if (bytes) {
+        name->data = PyBytes_AS_STRING(bytes);
+        size = PyBytes_GET_SIZE(bytes);
+    } else if (!(name->data = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(pair, 0), &size)))
         return 0;
     name->size = (size_t)size;
     value->data = NULL;
@@ -233,17 +237,31 @@ wrong:
     return 0;
 }
 
-/* The headers of a row as they are written, in memory that is used again. Their size; 0: an error is set. */
-static size_t encode_headers(PyObject *given, uint8_t **memory, size_t *room) {
-    if (!PyTuple_Check(given) && !PyList_Check(given)) {
-        PyErr_SetString(PyExc_TypeError, "the headers of a row are a tuple or a list");
-        return 0;
+/* Names as bytes, where one of them is not UTF-8: `record.py` says how a text keeps them. */
+static PyObject *raw_names(PyObject *given) {
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(given);
+    PyObject *names = PyList_New(count);
+    for (Py_ssize_t i = 0; names && i < count; i++) {
+        PyObject *pair = PySequence_Fast_GET_ITEM(given, i), *name = NULL;
+        if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2)
+            name = PyUnicode_AsEncodedString(PyTuple_GET_ITEM(pair, 0), "utf-8", "surrogateescape");
+        else
+            PyErr_SetString(PyExc_TypeError, "a header is a pair of a name and bytes or None");
+        if (name)
+            PyList_SET_ITEM(names, i, name);
+        else
+            Py_CLEAR(names);
     }
+    return names;
+}
+
+/* `names`: as bytes, or NULL: they are UTF-8. */
+static size_t encode_named(PyObject *given, PyObject *names, uint8_t **memory, size_t *room) {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(given);
     size_t size = varint_size((uint64_t)count << 1);
     Field name, value;
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!header_of(PySequence_Fast_GET_ITEM(given, i), &name, &value))
+        if (!header_of(PySequence_Fast_GET_ITEM(given, i), names ? PyList_GET_ITEM(names, i) : NULL, &name, &value))
             return 0;
         size += field_size(name) + field_size(value);
     }
@@ -258,10 +276,26 @@ static size_t encode_headers(PyObject *given, uint8_t **memory, size_t *room) {
     }
     uint8_t *to = put_varint(*memory, (uint64_t)count << 1);
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!header_of(PySequence_Fast_GET_ITEM(given, i), &name, &value))
+        if (!header_of(PySequence_Fast_GET_ITEM(given, i), names ? PyList_GET_ITEM(names, i) : NULL, &name, &value))
             return 0;
         to = put_field(put_field(to, name), value);
     }
+    return size;
+}
+
+/* The headers of a row as they are written, in memory that is used again. Their size; 0: an error is set. */
+static size_t encode_headers(PyObject *given, uint8_t **memory, size_t *room) {
+    if (!PyTuple_Check(given) && !PyList_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "the headers of a row are a tuple or a list");
+        return 0;
+    }
+    size_t size = encode_named(given, NULL, memory, room);
+    if (size || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+        return size;
+    PyErr_Clear();
+    PyObject *names = raw_names(given);
+    size = names ? encode_named(given, names, memory, room) : 0;
+    Py_XDECREF(names);
     return size;
 }
 
@@ -399,10 +433,12 @@ static PyObject *batch_add(Batch *self, PyObject *given) {
 /* replace(records): the same records in another form, compressed */
 static PyObject *batch_replace(Batch *self, PyObject *given) {
     Py_buffer records;
-    if (!is_free(self) || PyObject_GetBuffer(given, &records, PyBUF_SIMPLE))
+    if (PyObject_GetBuffer(given, &records, PyBUF_SIMPLE))
         return NULL;
     PyObject *told = NULL;
-    if (records.len > INT32_MAX - FRAME)
+    if (!is_free(self)) /* asked when the records are held: they may be this batch */
+        ;
+    else if (records.len > INT32_MAX - FRAME)
         PyErr_SetString(PyExc_ValueError, "a batch cannot be that large");
     else if (!make_room(self, FRAME + (size_t)records.len))
         PyErr_NoMemory();

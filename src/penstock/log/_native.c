@@ -28,7 +28,7 @@ typedef int (*OnNew)(void *handle, const void *conf, void *ours, char *error, si
 typedef int (*OnDestroy)(void *handle, void *ours);
 typedef int (*OnAcknowledged)(void *handle, Message *message, void *ours);
 
-enum { V_END, V_TOPIC, V_RKT, V_PARTITION, V_VALUE, V_KEY, V_OPAQUE, V_MSGFLAGS, V_TIMESTAMP };
+enum { V_END, V_TOPIC, V_RKT, V_PARTITION, V_VALUE, V_KEY, V_OPAQUE, V_MSGFLAGS, V_TIMESTAMP, V_HEADER, V_HEADERS };
 enum { COPY = 2, INVALID = -186, PARTITION_EOF = -191 };
 
 static struct {
@@ -48,6 +48,9 @@ static struct {
     int64_t (*message_timestamp)(const Message *message, int *kind);
     int (*message_headers)(const Message *message, void **headers);
     int (*header_get_all)(const void *headers, size_t at, const char **name, const void **value, size_t *size);
+    void *(*headers_new)(size_t count);
+    void (*headers_destroy)(void *headers);
+    int (*header_add)(void *headers, const char *name, ssize_t name_size, const void *value, ssize_t size);
 } rd;
 
 static const struct {
@@ -70,6 +73,9 @@ static const struct {
     {"rd_kafka_message_timestamp", &rd.message_timestamp},
     {"rd_kafka_message_headers", &rd.message_headers},
     {"rd_kafka_header_get_all", &rd.header_get_all},
+    {"rd_kafka_headers_new", &rd.headers_new},
+    {"rd_kafka_headers_destroy", &rd.headers_destroy},
+    {"rd_kafka_header_add", &rd.header_add},
 };
 
 static PyObject *link_to(PyObject *module, PyObject *path) {
@@ -250,6 +256,46 @@ done:
     return told;
 }
 
+/* Pairs of a name and bytes or None, as librdkafka has them; NULL: an exception is set. */
+static void *headers_from(PyObject *given) {
+    void *headers = rd.headers_new((size_t)PyTuple_GET_SIZE(given));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+        const char *name, *value;
+        Py_ssize_t name_size, size;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "y#z#", &name, &name_size, &value, &size) ||
+            rd.header_add(headers, name, name_size, value, value ? size : -1)) {
+            rd.headers_destroy(headers);
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a header is refused");
+            return NULL;
+        }
+    }
+    return headers;
+}
+
+/* produce_row(client, topic, partition, key, value, timestamp, headers) -> error code: one row whose headers have names of any bytes, which
+   the client itself does not take */
+static PyObject *produce_row(PyObject *module, PyObject *given) {
+    PyObject *client, *pairs;
+    const char *topic, *key, *value;
+    Py_ssize_t key_size, value_size;
+    long long time;
+    int partition;
+    if (!PyArg_ParseTuple(given, "Osiz#z#LO!", &client, &topic, &partition, &key, &key_size, &value, &value_size, &time, &PyTuple_Type, &pairs))
+        return NULL;
+    void *handle = handle_of(client), *headers = handle ? headers_from(pairs) : NULL;
+    if (!headers)
+        return NULL;
+    int code;
+    Py_BEGIN_ALLOW_THREADS;
+    code = rd.producev(handle, V_TOPIC, topic, V_PARTITION, (int32_t)partition, V_KEY, key, (size_t)key_size, V_VALUE, value,
+                       (size_t)value_size, V_TIMESTAMP, time ? (int64_t)time : (int64_t)1, V_HEADERS, headers, V_MSGFLAGS, COPY, V_END);
+    if (code) /* else they are the client's */
+        rd.headers_destroy(headers);
+    Py_END_ALLOW_THREADS;
+    return PyLong_FromLong(code);
+}
+
 /* ---- records from a consumer */
 
 typedef struct {
@@ -336,7 +382,9 @@ static PyObject *headers_of(const Message *message) {
     const void *value;
     size_t size;
     for (size_t at = 0; !rd.header_get_all(headers, at, &name, &value, &size); at++) {
-        PyObject *pair = value ? Py_BuildValue("(sy#)", name, value, (Py_ssize_t)size) : Py_BuildValue("(sO)", name, Py_None);
+        /* bytes that are no UTF-8 are kept as `record.py` says: the policy of the source is asked about them */
+        PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+        PyObject *pair = !text ? NULL : value ? Py_BuildValue("(Ny#)", text, value, (Py_ssize_t)size) : Py_BuildValue("(NO)", text, Py_None);
         if (!pair || PyList_Append(pairs, pair)) {
             Py_XDECREF(pair);
             Py_DECREF(pairs);
@@ -387,10 +435,20 @@ static PyObject *rows_of(Message **messages, Py_ssize_t count) {
     return Py_BuildValue("(nNNNNN)", count, offsets, keys, values, times, headers);
 }
 
-/* take(tap, end, most, timeout_ms) -> (offset reached, or -1; error code, what it says; rows or None)
+/* Adds the error of a message to a list of (code, what it says), which is made if there is none. */
+static int note_error(PyObject **errors, const Message *message) {
+    const char *text = message->payload ? message->payload : "";
+    PyObject *said = PyUnicode_DecodeUTF8(text, message->payload ? (Py_ssize_t)message->len : 0, "replace");
+    PyObject *pair = said ? Py_BuildValue("(iN)", message->err, said) : NULL;
+    int noted = pair && (*errors || (*errors = PyList_New(0))) && PyList_Append(*errors, pair) == 0;
+    Py_XDECREF(pair);
+    return noted;
+}
+
+/* take(tap, end, most, timeout_ms) -> (offset reached, or -1; errors, or None; rows, or None)
 
    Waits for one record, then takes those that are there, below `end`. The end of a partition is no error, but tells how far it goes.
-   An error ends what is taken; rows before it are lost with it. */
+   Errors come between records; who calls knows which of them pass. */
 static PyObject *take(PyObject *module, PyObject *given) {
     PyObject *capsule, *told = NULL;
     long long end;
@@ -401,8 +459,8 @@ static PyObject *take(PyObject *module, PyObject *given) {
     Tap *tap = PyCapsule_GetPointer(capsule, "penstock.tap");
     if (!tap)
         return NULL;
-    if (most < 1) {
-        PyErr_SetString(PyExc_ValueError, "at least one record is taken");
+    if (most < 1 || most > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "at least one record is taken, and not more than there are");
         return NULL;
     }
     Message **messages = PyMem_Malloc((size_t)most * sizeof *messages);
@@ -417,30 +475,25 @@ static PyObject *take(PyObject *module, PyObject *given) {
     }
     Py_END_ALLOW_THREADS;
     long long reached = -1;
-    int code = 0;
-    PyObject *said = NULL;
+    PyObject *errors = NULL;
     Py_ssize_t count = 0;
-    for (ssize_t i = 0; i < got; i++) {
+    int noted = 1;
+    for (ssize_t i = 0; noted && i < got; i++) {
         Message *message = messages[i];
-        if (message->err && message->err != PARTITION_EOF && !code) {
-            code = message->err;
-            said = PyUnicode_DecodeUTF8(message->payload ? message->payload : "", message->payload ? (Py_ssize_t)message->len : 0, "replace");
-        } else if (!message->err || message->err == PARTITION_EOF)
+        if (message->err && message->err != PARTITION_EOF)
+            noted = note_error(&errors, message);
+        else
             reached = message->offset + !message->err;
-        if (!message->err && message->offset < end && !code) { /* those that count come first */
+        if (!message->err && message->offset < end) { /* those that count come first */
             messages[i] = messages[count];
             messages[count++] = message;
         }
     }
-    if (!said)
-        said = PyUnicode_FromString("");
-    PyObject *rows = count ? rows_of(messages, count) : Py_NewRef(Py_None);
-    if (rows && said)
-        told = Py_BuildValue("(LiNN)", reached, code, said, rows);
-    else {
-        Py_XDECREF(rows);
-        Py_XDECREF(said);
-    }
+    PyObject *rows = !noted ? NULL : count ? rows_of(messages, count) : Py_NewRef(Py_None);
+    if (rows)
+        told = Py_BuildValue("(LNN)", reached, errors ? errors : Py_NewRef(Py_None), rows);
+    else
+        Py_XDECREF(errors);
     Py_BEGIN_ALLOW_THREADS;
     for (ssize_t i = 0; i < got; i++)
         rd.message_destroy(messages[i]);
@@ -485,6 +538,10 @@ static PyObject *shards(PyObject *module, PyObject *given) {
     Column keys = {0};
     if (!PyArg_ParseTuple(given, "nOii", &rows, &key_column, &count, &home))
         return NULL;
+    if (count < 1) {
+        PyErr_SetString(PyExc_ValueError, "there must be at least one shard");
+        return NULL;
+    }
     if (column_of(key_column, &keys, rows) && (told = PyBytes_FromStringAndSize(NULL, rows * 4))) {
         int32_t *to = (int32_t *)PyBytes_AS_STRING(told);
         for (Py_ssize_t row = 0; row < rows; row++) {
@@ -499,7 +556,8 @@ static PyObject *shards(PyObject *module, PyObject *given) {
 
 static PyMethodDef METHODS[] = {
     {"link_to", link_to, METH_O, NULL},   {"failed", failed, METH_O, NULL},
-    {"produce", produce, METH_VARARGS, NULL}, {"open_tap", open_tap, METH_VARARGS, NULL},
+    {"produce", produce, METH_VARARGS, NULL}, {"produce_row", produce_row, METH_VARARGS, NULL},
+    {"open_tap", open_tap, METH_VARARGS, NULL},
     {"take", take, METH_VARARGS, NULL},   {"shards", shards, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 

@@ -21,11 +21,23 @@ def produce(
     spread: int,
     /,
 ) -> tuple[int, int, int]: ...
+def produce_row(
+    client: Producer,
+    topic: str,
+    partition: int,
+    key: bytes | None,
+    value: bytes | None,
+    timestamp: int,
+    headers: tuple[tuple[bytes, bytes | None], ...],
+    /,
+) -> int: ...
 def failed(client: Producer, /) -> tuple[int, int, str, int]: ...
 def open_tap(client: Consumer, topic: str, partition: int, /) -> object: ...
 def take(
     tap: object, end: int, most: int, timeout_ms: int, /
 ) -> tuple[
-    int, int, str, tuple[int, bytes, Read, Read, bytes, list[tuple[tuple[str, bytes | None], ...]] | None] | None
+    int,
+    list[tuple[int, str]] | None,
+    tuple[int, bytes, Read, Read, bytes, list[tuple[tuple[str, bytes | None], ...]] | None] | None,
 ]: ...
 def shards(rows: int, keys: Column, shards: int, home: int, /) -> bytes: ...

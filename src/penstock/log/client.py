@@ -29,6 +29,10 @@ CLIENTS = ("producer", "consumer", "admin")
 #: 5456, 5511). To close connections that nobody uses is such a change: it ends the wait. See docs/decisions/0007.
 IDLE_MS = 10_000
 
+#: How long a broker may take to answer. A connection on which no answer comes is dead, be it that nobody has said so (half open), and is
+#: made anew; what was asked is asked again.
+ANSWER_MS = 30_000
+
 #: ours unless the user says otherwise
 PREFERENCES: dict[str, dict[str, Any]] = {
     "producer": {
@@ -40,6 +44,7 @@ PREFERENCES: dict[str, dict[str, Any]] = {
         "socket.nagle.disable": True,
         "topic.metadata.propagation.max.ms": 10_000,  # how long a missing topic may take to appear
         "connections.max.idle.ms": IDLE_MS,
+        "allow.auto.create.topics": False,  # a topic that is missing is an error, also where the cluster would make it
     },
     "consumer": {
         "socket.nagle.disable": True,
@@ -88,13 +93,10 @@ class Connection:
         2
         """
         ours = {name.replace("_", "."): value for name, value in required.items()}
-        return (
-            {"bootstrap.servers": self.bootstrap_servers}
-            | PREFERENCES[client]
-            | self._shared()
-            | self._only_for(client)
-            | ours
-        )
+        given = self._shared() | self._only_for(client) | ours
+        answer_ms = min(ANSWER_MS, int(given.get("transaction.timeout.ms", ANSWER_MS)))  # the client wants it so
+        bound = {"bootstrap.servers": self.bootstrap_servers, "socket.timeout.ms": answer_ms}
+        return bound | PREFERENCES[client] | given
 
     def _shared(self) -> dict[str, Any]:
         return {name: value for name, value in self.kafka.items() if name.partition(".")[0] not in CLIENTS}

@@ -57,6 +57,8 @@ def shards_of(keys: pa.Array, shards: int, home: int) -> npt.NDArray[np.int32]:
     >>> shards_of(pa.array([b"a", None, b"b"], pa.binary()), 8, 3).tolist()
     [3, 3, 1]
     """
+    if shards < 1:
+        raise ValueError(f"there must be at least one shard, not {shards}")
     if loops is not None:
         return np.frombuffer(loops.shards(len(keys), column_of(keys), shards, home), dtype=np.int32)
     found = [home if key is None else crc32(key) % shards for key in keys.to_pylist()]

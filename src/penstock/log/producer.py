@@ -26,6 +26,7 @@ from penstock.log.client import Connection
 from penstock.log.failures import FENCED, broker_error, kafka_error, made
 from penstock.log.native import column_of, loops, plugged
 from penstock.log.patience import Patience
+from penstock.record import raw_name, undecodable_name
 
 T = TypeVar("T")
 
@@ -77,14 +78,13 @@ class _RowWriter:
         produce = self._client.produce
         for row in rows:
             topic, partition, key, value, timestamp, headers = row
-            place = -1 if partition is None else partition
             try:
                 if headers:
-                    produce(topic, value, key, place, None, None, timestamp or 1, [*headers])
+                    self._produce_with_headers(row)
                 else:
-                    produce(topic, value, key, place, None, None, timestamp or 1)
+                    produce(topic, value, key, -1 if partition is None else partition, None, None, timestamp or 1)
             except BufferError:
-                self._produce_when_there_is_room(topic, value, key, place, None, None, timestamp or 1, [*headers])
+                self._produce_when_there_is_room(row)
             except KafkaException as exception:
                 self._raise_fatal(exception)
                 refused = self._refusal(row, kafka_error(exception))
@@ -120,11 +120,28 @@ class _RowWriter:
         with contextlib.suppress(KafkaException, SystemError):
             self._client.flush(SLICE_SECONDS)
 
-    def _produce_when_there_is_room(self, *arguments: Any) -> None:
+    def _produce_with_headers(self, row: Row) -> None:
+        """Hand over a row with headers. INVARIANT: the client never sees a name that is not UTF-8: it would crash."""
+        topic, partition, key, value, timestamp, headers = row
+        place = -1 if partition is None else partition
+        if undecodable_name(headers) is None:
+            self._client.produce(topic, value, key, place, None, None, timestamp or 1, [*headers])
+        elif loops is None:  # there is no way to write it: the name is escaped
+            shown: list[Any] = [(raw_name(name).decode(errors="backslashreplace"), data) for name, data in headers]
+            self._client.produce(topic, value, key, place, None, None, timestamp or 1, shown)
+        else:
+            raw = tuple((raw_name(name), data) for name, data in headers)
+            code = loops.produce_row(self._client, topic, place, key, value, timestamp, raw)
+            if code == KafkaError._QUEUE_FULL:
+                raise BufferError("the queue is full")
+            if code:
+                raise KafkaException(KafkaError(code))
+
+    def _produce_when_there_is_room(self, row: Row) -> None:
         for _ in self._patience.turns(_QUEUE_FULL_SECONDS):
             self._serving(self._client.poll, _QUEUE_FULL_SECONDS)
             try:
-                return self._client.produce(*arguments)
+                return self._produce_with_headers(row)
             except BufferError as error:
                 full = error
         raise BrokerError("could not send rows: the queue stays full", retriable=True, abortable=True) from full

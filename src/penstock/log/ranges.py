@@ -17,8 +17,10 @@ from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import TopicPartition
 from penstock.log.client import Connection
 from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error
+from penstock.log.native import loops
 from penstock.log.patience import Patience
 from penstock.log.rows import RangeRows, rows_of
+from penstock.record import undecodable_name
 
 FETCH_WAIT_MS = 1
 POLL_SECONDS = 0.1
@@ -39,6 +41,8 @@ class KafkaRanges:
     def read(self, ranges: Sequence[tuple[str, int, int, int]], most_bytes: int) -> list[RangeRows] | None:
         """Return the records of each range (topic, partition, start, end); None if their values are larger than this together.
 
+        None, too, if a header has a name that is not UTF-8: the client does not tell the headers then, and the other reader does.
+
         Raises ``BrokerError``: one that may pass if the cluster does not answer, another one if the records are gone.
         """
         waiting = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
@@ -51,7 +55,8 @@ class KafkaRanges:
                     return None
             finally:
                 self._client.unassign()  # else it would go on asking for what comes
-        return [rows_of(topic, partition, found[topic, partition]) for topic, partition, _, _ in ranges]
+        rows = [rows_of(topic, partition, found[topic, partition]) for topic, partition, _, _ in ranges]
+        return None if loops is not None and any(map(_has_undecodable, rows)) else rows
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -105,6 +110,10 @@ class KafkaRanges:
                 raise raised
             self._missing = raised
         return False
+
+
+def _has_undecodable(rows: RangeRows) -> bool:
+    return any(undecodable_name(headers) is not None for headers in rows.headers or ())
 
 
 def _not_reached(waiting: dict[TopicPartition, int]) -> BrokerError:

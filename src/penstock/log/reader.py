@@ -20,7 +20,7 @@ from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.native import loops
 from penstock.log.patience import Patience
-from penstock.log.rows import RangeRows, records_of
+from penstock.log.rows import RangeRows, all_headers, records_of
 from penstock.log.taps import POLL_SECONDS, Messages, Tap, next_messages
 
 BATCH = 10_000
@@ -121,7 +121,7 @@ class KafkaReader:
                 messages = next_messages(client, BATCH)[0]
                 if not messages:
                     yield None
-                yield from (_record(message) for message in messages if message.error() is None)
+                yield from _records([message for message in messages if message.error() is None])
         finally:
             client.close()
 
@@ -139,14 +139,14 @@ def _not_reached(topic: str, partition: int, end: int, reached: int) -> BrokerEr
     )
 
 
-def _record(message: Message) -> LogRecord:
-    headers = message.headers()
-    return LogRecord(
-        message.topic() or "",
-        message.partition() or 0,
-        message.offset() or 0,
-        message.key(),
-        message.value(),
-        message.timestamp()[1],
-        tuple(headers) if headers else (),  # type: ignore[arg-type]
-    )
+def _records(messages: list[Message]) -> Iterator[LogRecord]:
+    for message, headers in zip(messages, all_headers(messages), strict=True):
+        yield LogRecord(
+            message.topic() or "",
+            message.partition() or 0,
+            message.offset() or 0,
+            message.key(),
+            message.value(),
+            message.timestamp()[1],
+            tuple(headers) if headers else (),
+        )

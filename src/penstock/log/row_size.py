@@ -12,6 +12,7 @@ its batch has deltas of 0.
 from __future__ import annotations
 
 from penstock.log.base import Row
+from penstock.record import raw_name
 
 FRAME = 61
 
@@ -25,7 +26,7 @@ def row_bytes(row: Row) -> int:
     _, _, key, value, _, headers = row
     size = 3 + _field(key) + _field(value) + _varint(len(headers))
     for name, data in headers:
-        size += _field(name.encode()) + _field(data)
+        size += _field(raw_name(name)) + _field(data)
     return FRAME + _varint(size) + size
 
 

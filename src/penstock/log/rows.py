@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -43,11 +43,36 @@ def rows_of(topic: str, partition: int, messages: list[Message]) -> RangeRows:
     offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
     times = np.fromiter(map(_time, map(Message.timestamp, messages)), np.int64, len(messages))
     keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-    given: list[Any] = list(map(Message.headers, messages))
+    given = all_headers(messages)
     headers = [tuple(pairs) if pairs else () for pairs in given] if any(given) else None
     return RangeRows(
         topic, partition, offsets, pa.array(keys, pa.binary()), pa.array(values, pa.binary()), times, headers
     )
+
+
+def all_headers(messages: Sequence[Message]) -> list[Any]:
+    """Return the headers of messages, as the client tells them.
+
+    Of a message with a name that is not UTF-8 the client tells nothing but that name, in what it raises, and that only once: what is
+    returned has no other headers, and no value of it.
+    """
+    given: list[Any] = []
+    while len(given) < len(messages):
+        try:
+            given.extend(map(Message.headers, messages[len(given) :]))  # those before one that raises are kept
+        except SystemError as error:
+            given.append([(_refused_name(error).decode("utf-8", "surrogateescape"), None)])
+    return given
+
+
+def _refused_name(error: BaseException) -> bytes:
+    """Return the bytes that are not UTF-8, as an exception of the client or one of its causes has them; raise if none has."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnicodeDecodeError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        raise error
+    return cause.object
 
 
 def rows_taken(topic: str, partition: int, taken: tuple[Any, ...]) -> RangeRows:

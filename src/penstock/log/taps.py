@@ -45,8 +45,8 @@ class Tap:
 
     def take(self, end: int, most: int) -> tuple[int | None, RangeRows | None]:
         """Return the offset that was reached and the records up to ``end``; nothing if none came for a while."""
-        reached, code, said, taken = loops.take(self._tap, end, most, POLL_MS)
-        if code:
+        reached, errors, taken = loops.take(self._tap, end, most, POLL_MS)
+        for code, said in errors or ():
             self._judge(KafkaError(code, said))
         if reached < 0:
             self._hear()

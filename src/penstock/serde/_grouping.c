@@ -203,16 +203,19 @@ typedef struct {
     uint8_t *data;
 } Told;
 
-static void tell(const Work *work, Told told) {
+/* Returns 0 if the keys are not those any more that were grouped: somebody writes to their memory. */
+static int tell(const Work *work, Told told) {
     size_t group = 0, bytes = 0;
     for (size_t i = 0; i < work->rows; i++) {
         size_t row = work->items[i].row;
         told.order[i] = (int64_t)row;
         if (work->begins[i]) {
-            size_t size = size_of(&work->keys, row);
+            size_t size = size_of(&work->keys, row), at = offset_of(&work->keys, row);
+            if (size > work->bytes - bytes || at > work->keys.size || size > work->keys.size - at)
+                return 0;
             told.edges[group] = (int64_t)i;
             told.offsets[group] = (int32_t)bytes;
-            memcpy(told.data + bytes, work->keys.data + offset_of(&work->keys, row), size);
+            memcpy(told.data + bytes, work->keys.data + at, size);
             bytes += size;
             if (work->parts)
                 told.parts[group] = part_of(work, row);
@@ -222,6 +225,7 @@ static void tell(const Work *work, Told told) {
     }
     told.edges[group] = (int64_t)work->rows;
     told.offsets[group] = (int32_t)bytes;
+    return 1;
 }
 
 /* ---- what Python calls */
@@ -277,10 +281,14 @@ static PyObject *grouped(Work *work) {
             goto done;
         to[i] = PyBytes_AS_STRING(made[i]);
     }
+    int are_same;
     Py_BEGIN_ALLOW_THREADS;
-    tell(work, (Told){to[0], to[1], to[2], to[3], to[4], to[5]});
+    are_same = tell(work, (Told){to[0], to[1], to[2], to[3], to[4], to[5]});
     Py_END_ALLOW_THREADS;
-    told = PyTuple_Pack(6, made[0], made[1], made[2], made[3], made[4], made[5]);
+    if (are_same)
+        told = PyTuple_Pack(6, made[0], made[1], made[2], made[3], made[4], made[5]);
+    else
+        PyErr_SetString(PyExc_ValueError, "a column has changed meanwhile");
 done:
     for (int i = 0; i < 6; i++)
         Py_XDECREF(made[i]);

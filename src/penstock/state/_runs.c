@@ -2,8 +2,9 @@
 
    Several runs are given newest first; of rows with one key that of the newest run counts, and a deleted one hides those below it.
 
-   INVARIANT: a run is checked when it is taken (its parts fill it) and each row when it is read (it lies in its part), so that a damaged one
-   is an error and never a wild read. */
+   INVARIANT: a run is checked when it is taken (its parts fill it) and each row when it is read (it lies in its part) and when it is
+   written (there is room for it), so that a damaged one is an error and never a wild read or write. A run may be a view of LMDB's memory,
+   which changes if its transaction ends meanwhile: what was found out on a first pass is not relied on in the next one. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -236,13 +237,17 @@ static size_t find_all(Runs *runs, const Keys *keys, Place *places) {
     return bytes;
 }
 
-static void copy_found(Runs *runs, const Place *places, size_t rows, uint8_t *valid, uint8_t *offsets, uint8_t *data) {
+static void copy_found(Runs *runs, const Place *places, size_t rows, size_t bytes, uint8_t *valid, uint8_t *offsets, uint8_t *data) {
     int32_t end = 0;
     memset(valid, 0, (rows + 7) / 8);
     memcpy(offsets, &end, sizeof end);
     for (size_t row = 0; row < rows; row++) {
         if (places[row].run < MOST) {
             Bytes value = value_of(runs, &runs->run[places[row].run], places[row].row);
+            if (value.size > bytes - (size_t)end) {
+                runs->damaged = 1;
+                value.size = 0;
+            }
             memcpy(data + end, value.at, value.size);
             end += (int32_t)value.size;
             valid[row >> 3] |= (uint8_t)(1 << (row & 7));
@@ -271,7 +276,7 @@ static PyObject *found(Runs *runs, const Keys *keys) {
         uint8_t *to[3] = {(uint8_t *)PyBytes_AS_STRING(valid), (uint8_t *)PyBytes_AS_STRING(offsets),
                           (uint8_t *)PyBytes_AS_STRING(data)};
         Py_BEGIN_ALLOW_THREADS;
-        copy_found(runs, places, keys->rows, to[0], to[1], to[2]);
+        copy_found(runs, places, keys->rows, bytes, to[0], to[1], to[2]);
         Py_END_ALLOW_THREADS;
         made = PyTuple_Pack(3, valid, offsets, data);
     }
@@ -439,10 +444,11 @@ static PyObject *count(PyObject *module, PyObject *given) {
 typedef struct {
     uint8_t *key_edges, *value_edges, *deleted, *keys, *values;
     uint32_t key_end, value_end;
+    Head head;
 } Writing;
 
 static Writing begin_run(Head head, uint8_t *to) {
-    Writing run = {0};
+    Writing run = {.head = head};
     memcpy(to, &head, sizeof head);
     run.key_edges = to + sizeof head;
     run.value_edges = run.key_edges + ((size_t)head.rows + 1) * 4;
@@ -455,7 +461,11 @@ static Writing begin_run(Head head, uint8_t *to) {
     return run;
 }
 
-static void write_row(Writing *run, size_t row, Bytes key, Bytes stamp, Bytes value, int is_deleted) {
+/* Returns 0 if there is no room for the row: it is not the one that the head was made for. */
+static int write_row(Writing *run, size_t row, Bytes key, Bytes stamp, Bytes value, int is_deleted) {
+    if (key.size > run->head.key_bytes - run->key_end || stamp.size + value.size > run->head.value_bytes - run->value_end ||
+        (is_deleted && !run->head.deleted))
+        return 0;
     memcpy(run->keys + run->key_end, key.at, key.size);
     memcpy(run->values + run->value_end, stamp.at, stamp.size);
     memcpy(run->values + run->value_end + stamp.size, value.at, value.size);
@@ -463,6 +473,7 @@ static void write_row(Writing *run, size_t row, Bytes key, Bytes stamp, Bytes va
     put_number(run->value_edges, row + 1, run->value_end += (uint32_t)(stamp.size + value.size));
     if (is_deleted)
         run->deleted[row >> 3] |= (uint8_t)(1 << (row & 7));
+    return 1;
 }
 
 static int too_large(size_t rows, size_t key_bytes, size_t value_bytes) {
@@ -529,10 +540,11 @@ static Head head_for(const Column *names, const Column *values, int stamped) {
     return head;
 }
 
-static void write_columns(const Column *names, const Column *values, const uint8_t *times, Head head, uint8_t *to) {
+static int write_columns(const Column *names, const Column *values, const uint8_t *times, Head head, uint8_t *to) {
     Writing run = begin_run(head, to);
     const Bytes nothing = {(const uint8_t *)"", 0};
-    for (size_t row = 0; row < head.rows; row++) {
+    int fits = 1;
+    for (size_t row = 0; fits && row < head.rows; row++) {
         uint8_t stamp[8];
         uint64_t time = 0;
         if (times)
@@ -540,9 +552,10 @@ static void write_columns(const Column *names, const Column *values, const uint8
         for (int i = 0; i < 8; i++)
             stamp[i] = (uint8_t)(time >> (56 - 8 * i));
         int gone = is_null(values, row);
-        write_row(&run, row, asked_key(&names->bytes, row), gone || !times ? nothing : (Bytes){stamp, 8},
-                  gone ? nothing : asked_key(&values->bytes, row), gone);
+        fits = write_row(&run, row, asked_key(&names->bytes, row), gone || !times ? nothing : (Bytes){stamp, 8},
+                         gone ? nothing : asked_key(&values->bytes, row), gone);
     }
+    return fits;
 }
 
 /* pack(rows, names, values, times or None) -> run. Values, but nulls, which are deleted, get 8 bytes of their time in front, big-endian. */
@@ -566,9 +579,14 @@ static PyObject *pack(PyObject *module, PyObject *args) {
     made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
     if (made) {
         uint8_t *to = (uint8_t *)PyBytes_AS_STRING(made);
+        int fits;
         Py_BEGIN_ALLOW_THREADS;
-        write_columns(&names, &values, times.buf, head, to);
+        fits = write_columns(&names, &values, times.buf, head, to);
         Py_END_ALLOW_THREADS;
+        if (!fits) {
+            Py_CLEAR(made);
+            PyErr_SetString(PyExc_ValueError, "a column has changed meanwhile");
+        }
     }
 done:
     release_column(&names);
@@ -603,11 +621,13 @@ static void choose(Runs *runs, int keep_deleted, Merged *merged) {
 
 static void write_merged(Runs *runs, const Merged *merged, Head head, uint8_t *to) {
     Writing made = begin_run(head, to);
-    for (size_t row = 0; row < merged->rows; row++) {
+    for (size_t row = 0; !runs->damaged && row < merged->rows; row++) {
         const Run *run = &runs->run[merged->places[row].run];
         size_t from = merged->places[row].row;
-        write_row(&made, row, key_of(runs, run, from), (Bytes){(const uint8_t *)"", 0}, value_of(runs, run, from), is_deleted(run, from));
+        if (!write_row(&made, row, key_of(runs, run, from), (Bytes){(const uint8_t *)"", 0}, value_of(runs, run, from), is_deleted(run, from)))
+            runs->damaged = 1;
     }
+    runs->damaged |= made.key_end != head.key_bytes || made.value_end != head.value_bytes;
 }
 
 static PyObject *merged_run(Runs *runs, int keep_deleted) {

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from penstock.log.wire.primitives import In, Out
 
 #: what is done with a request: cut before it, in the middle of it, after it so that the answer is lost. None: nothing. A number: rows that
-#: come with it are not written, and this error is answered; a negative one: they are written, and the error is answered all the same
+#: come with it are not written, and this error is answered; a negative one: they are written, and the error is answered all the same.
+#: "hold": cut, and the request reaches the broker when ``release`` is called. "omit": rows are not written, and the answer says nothing
 HOW = ("before", "half", "after")
 
 
@@ -30,6 +31,8 @@ class Proxy:
         #: nobody gets through
         self.closed = False
         self.cuts: list[tuple[int, str | int]] = []
+        self._held: list[bytes] = []
+        self._generation = 0
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -47,6 +50,18 @@ class Proxy:
 
         self.decide = decide
 
+    def release(self) -> None:
+        """Bring what was held to the broker, and wait for its answers."""
+        with socket.create_connection(("127.0.0.1", self.target)) as broker:
+            for frame in self._held:
+                broker.sendall(frame)
+                _frame(broker)
+        self._held.clear()
+
+    def mute(self) -> None:
+        """Let the connections of our writer pass nothing on any more, and say nothing of it: they are half open."""
+        self._generation += 1
+
     def _listen(self) -> None:
         while True:
             try:
@@ -56,20 +71,29 @@ class Proxy:
             if self.closed:
                 client.close()
                 continue
-            broker = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                broker = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # it starts, or is about to end
+                client.close()
+                continue
             lost: set[int] = set()
             under_way = threading.Semaphore(0)
-            threading.Thread(target=self._requests, args=(client, broker, lost, under_way), daemon=True).start()
-            threading.Thread(target=self._answers, args=(broker, client, lost, under_way), daemon=True).start()
+            args = (client, broker, lost, under_way)
+            threading.Thread(target=self._requests, args=args, daemon=True).start()
+            threading.Thread(target=self._answers, args=args, daemon=True).start()
 
     def _requests(
         self, client: socket.socket, broker: socket.socket, lost: set[int], answered: threading.Semaphore
     ) -> None:
-        under_way = 0
+        under_way, generation = 0, self._generation
         with contextlib.suppress(OSError):
             while frame := _frame(client):
+                if generation != self._generation and self._is_ours(frame):
+                    continue
                 how = self._how(frame)
-                if how == "before":
+                if how == "hold":
+                    self._held.append(frame)
+                if how in ("before", "hold"):
                     break
                 if how == "half":
                     broker.sendall(frame[: len(frame) // 2])
@@ -77,22 +101,23 @@ class Proxy:
                 correlation = struct.unpack_from(">i", frame, 8)[0]
                 if how == "after":
                     lost.add(correlation)
-                if isinstance(how, int):
-                    if how < 0:  # its answer is swallowed
+                if isinstance(how, int) or how == "omit":
+                    if isinstance(how, int) and how < 0:  # its answer is swallowed
                         lost.add(-correlation)
                         broker.sendall(frame)
                         under_way += 1
                     for _ in range(under_way):  # answers come in order
                         answered.acquire()
                     under_way = 0
-                    client.sendall(_refusal(frame, correlation, abs(how)))
+                    nothing = struct.pack(">iiii", 12, correlation, 0, 0)  # no topics, no throttling
+                    client.sendall(_refusal(frame, correlation, abs(how)) if isinstance(how, int) else nothing)
                     continue
                 broker.sendall(frame)
                 under_way += 1
         _end(client, broker)
 
     def _answers(
-        self, broker: socket.socket, client: socket.socket, lost: set[int], answered: threading.Semaphore
+        self, client: socket.socket, broker: socket.socket, lost: set[int], answered: threading.Semaphore
     ) -> None:
         with contextlib.suppress(OSError):
             while frame := _frame(broker):
@@ -106,11 +131,15 @@ class Proxy:
             answered.release()
         _end(client, broker)
 
+    def _is_ours(self, frame: bytes) -> bool:
+        (size,) = struct.unpack_from(">h", frame, 12)
+        return frame[14 : 14 + size] == self._client_id
+
     def _how(self, frame: bytes) -> str | int | None:
-        api, _, _, size = struct.unpack_from(">hhih", frame, 4)
+        (api,) = struct.unpack_from(">h", frame, 4)
         if self.closed:
             return "before"
-        if frame[14 : 14 + size] != self._client_id:
+        if not self._is_ours(frame):
             return None
         with self._lock:
             how = self.decide(api)

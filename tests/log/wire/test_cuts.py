@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -9,10 +10,11 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from proxy import HOW, Proxy
 
 from penstock.dev.broker import QUICK_START, Broker
-from penstock.errors import BrokerError, FencedError
+from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.wire import choice, requests
@@ -33,7 +35,7 @@ def through():
     """A proxy with a broker behind it, which tells clients to come through the proxy."""
     proxy = Proxy()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
-    with Broker(java_options=[QUICK_START], settings=advertised) as broker:
+    with Broker(java_options=[QUICK_START], settings=advertised, auto_create_topics=True) as broker:
         proxy.target = broker.port
         yield proxy, broker
     proxy.close()
@@ -171,6 +173,149 @@ def test_an_abort_that_is_cut_is_an_abort(proxy, log, topic, name, how):
     assert found(log, topic) == [*range(1000, 2000)]
 
 
+def verify(broker, *, enabled):
+    """Have the broker verify which partitions take part in a transaction, or not."""
+    entry = ConfigEntry(
+        "transaction.partition.verification.enable",
+        str(enabled).lower(),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result()
+
+
+@pytest.fixture(params=[True, False], ids=["verified", "not verified"])
+def verified(through, request):
+    verify(through[1], enabled=request.param)
+    yield request.param
+    verify(through[1], enabled=True)
+
+
+@pytest.mark.parametrize("how", ["abort", "init"])
+def test_rows_that_come_after_their_transaction_was_aborted_are_never_visible(
+    proxy, verified, log, topic, name, how, monkeypatch
+):
+    """The answer is lost, and the request reaches the broker only when the transaction has ended."""
+    producer = log.producer(name("app"))
+    producer.init()
+    write(producer, topic, name("group"), 0, 1000)
+    producer.commit()
+    proxy.cut_once(requests.PRODUCE.key, "hold")
+    write(producer, topic, name("group"), 1000, 2000)
+    if how == "init":  # the abort ends the transaction, and fails before the rows are locked out
+        monkeypatch.setattr(producer, "_begin_as", lambda identity: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            producer.abort()
+        monkeypatch.undo()
+        producer.init()
+    else:
+        producer.abort()
+    assert proxy.cuts == [(requests.PRODUCE.key, "hold")]
+    proxy.release()
+    write(producer, topic, name("group"), 2000, 3000)
+    producer.commit()
+    assert found(log, topic) == [*range(1000), *range(2000, 3000)]
+    places = [(topic, partition) for partition in range(PARTITIONS)]
+    while log.admin.stable_offsets(places) != log.admin.end_offsets(places):
+        pass  # no transaction is left open
+
+
+def test_an_abort_waits_for_the_answers_to_what_was_sent_and_keeps_its_identity(proxy, log, topic, name):
+    producer = log.producer(name("app"))
+    producer.init()
+    identity = producer._identity
+    for first in range(0, 3000, 1000):
+        write(producer, topic, name("group"), first, first + 1000)
+        producer.abort()
+    assert producer._identity == identity
+    write(producer, topic, name("group"), 3000, 4000)
+    producer.commit()
+    assert found(log, topic) == [*range(3000, 4000)]
+
+
+def test_a_topic_that_is_gone_is_no_reason_not_to_abort(proxy, topic, name):
+    log = KafkaLog(f"127.0.0.1:{proxy.port}", SMALL | {"producer.topic.metadata.propagation.max.ms": 100}, timeout=30)
+    producer = log.producer(name("app"))
+    producer.init()
+    proxy.cut_once(requests.PRODUCE.key, "hold")
+    write(producer, topic, name("group"), 0, 1000)
+    log.admin.delete_topics([topic])
+    producer.abort()
+    proxy._held.clear()
+    log.admin.ensure_topics([TopicSpec(name("other"), PARTITIONS)])
+    write(producer, name("other"), name("group"), 0, 1000)
+    producer.commit()
+    assert found(log, name("other")) == [*range(1000)]
+    log.close()
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_partition_of_which_an_answer_says_nothing_is_sent_again(proxy, log, topic, name, transactional):
+    producer = log.producer(name("app") if transactional else None)
+    producer.init()
+    proxy.cut_once(requests.PRODUCE.key, "omit")
+    producer.begin()
+    producer.produce_columns(columns(topic, 0, 1000))
+    producer.commit()
+    assert proxy.cuts == [(requests.PRODUCE.key, "omit")]
+    assert found(log, topic) == [*range(1000)]
+
+
+def test_connections_that_died_while_nobody_used_them_are_not_used_again(proxy, topic, name):
+    """They are half open: what is sent is lost, and nothing comes."""
+    log = KafkaLog(f"127.0.0.1:{proxy.port}", SMALL | {"producer.connections.max.idle.ms": 50}, timeout=5)
+    producer = log.producer(name("app"))
+    producer.init()
+    write(producer, topic, name("group"), 0, 1000)
+    producer.commit()
+    proxy.mute()
+    threading.Event().wait(0.1)
+    write(producer, topic, name("group"), 1000, 2000)
+    producer.commit()
+    assert found(log, topic) == [*range(2000)]
+    log.close()
+
+
+def test_a_connection_on_which_no_answer_comes_is_made_anew(proxy, topic, name):
+    log = KafkaLog(f"127.0.0.1:{proxy.port}", SMALL | {"producer.socket.timeout.ms": 500}, timeout=30)
+    producer = log.producer(name("app"))
+    producer.init()
+    write(producer, topic, name("group"), 0, 1000)
+    proxy.mute()
+    producer.commit()
+    assert found(log, topic) == [*range(1000)]
+    log.close()
+
+
+def test_nobody_makes_a_topic_by_asking_for_it(through, body, name):
+    """Not even on a cluster that makes topics for whoever asks."""
+    impatient = {"producer.topic.metadata.propagation.max.ms": 100}
+    log = KafkaLog(through[1].bootstrap_servers, impatient, timeout=10)
+    missing, plain = name("missing"), log.producer(None)
+    made = log.producer(name("app"))
+    made.init()
+    made.begin()
+    for producer in (made, plain):
+        with contextlib.suppress(ProductionError):
+            producer.produce([(missing, 0, b"k", b"v", 5, ())])
+        producer.produce([(missing, None, b"k", b"v", 5, ())])
+        with pytest.raises(BrokerError):
+            producer.flush()
+    with pytest.raises(BrokerError):
+        next(log.reader(timeout=0.5).read(missing, 0, 0, 5))
+    with pytest.raises(BrokerError):
+        log.ranges(timeout=0.5).read([(missing, 0, 0, 5)], 1000)
+    next(log.reader().follow({(missing, 0): 0}))
+    with pytest.raises(TopicError):
+        log.admin.partitions([missing])
+    with pytest.raises(TopicError):
+        log.admin.end_offsets([(missing, 0)])
+    assert missing not in log.admin.topics()
+    log.close()
+
+
 @pytest.mark.parametrize("seed", range(20 if LONG else 3))
 def test_any_cuts_at_any_time_leave_what_was_committed(proxy, log, topic, name, seed):
     chosen = random.Random(seed)
@@ -178,7 +323,7 @@ def test_any_cuts_at_any_time_leave_what_was_committed(proxy, log, topic, name, 
     producer.init()
 
     def decide(api):
-        ways = (*HOW, 6, -7) if api == requests.PRODUCE.key else HOW
+        ways = (*HOW, 6, -7, "omit") if api == requests.PRODUCE.key else HOW
         return chosen.choice(ways) if chosen.random() < 0.15 else None
 
     proxy.decide = decide

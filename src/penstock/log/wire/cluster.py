@@ -36,6 +36,8 @@ class Cluster:
         self._leaders: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
+        #: API key → the newest version that every broker knows that was met
+        self._versions: dict[int, int] = {}
         self._since = stopwatch_us()
 
     def persist(self, waiting: Waiting, attempt: Callable[[], T]) -> T:
@@ -125,8 +127,15 @@ class Cluster:
         return address
 
     def connect(self, address: Address, waiting: Waiting) -> Connection:
-        """Make a connection for batches."""
-        return Connection(address, self._settings, self._context, waiting.check)
+        """Make a connection."""
+        made = Connection(address, self._settings, self._context, waiting.check)
+        for api, newest in made.versions.items():
+            self._versions[api] = min(newest, self._versions.get(api, newest))
+        return made
+
+    def newest(self, api: Api[T]) -> int:
+        """Return the newest version of a request that all brokers know which were met; −1: none was."""
+        return self._versions.get(api.key, -1)
 
     def close(self) -> None:
         """Let go of the connections, and forget who coordinates."""
@@ -137,8 +146,10 @@ class Cluster:
 
     def _ask(self, address: Address, api: Api[T], body: bytes, waiting: Waiting) -> T:
         connection = self._asking.get(address)
-        if connection is None or not connection.is_open:
-            connection = self._asking[address] = Connection(address, self._settings, self._context, waiting.check)
+        if connection is None or not connection.is_usable:
+            if connection is not None:
+                connection.close()
+            connection = self._asking[address] = self.connect(address, waiting)
         connection.on_wait = waiting.check
         try:
             return connection.ask(api, body)

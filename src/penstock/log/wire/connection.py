@@ -45,6 +45,9 @@ class Connection:
         self.on_wait = on_wait
         self._under_way: deque[tuple[int, Api[Any]]] = deque()
         self._next = 0
+        #: API key → the newest version that the broker knows
+        self.versions: dict[int, int] = {}
+        self._used = stopwatch_us()
         self._socket = self._connected()
         try:
             if context is not None:
@@ -66,9 +69,10 @@ class Connection:
         return self._socket.fileno() >= 0
 
     @property
-    def waiting(self) -> int:
-        """How many answers are under way."""
-        return len(self._under_way)
+    def is_usable(self) -> bool:
+        """Whether a request may be sent: one that nobody has used for long may be dead without anybody having said so."""
+        idle = stopwatch_us() - self._used
+        return self.is_open and (bool(self._under_way) or not 0 < self._settings.idle_seconds * 1e6 < idle)
 
     def close(self) -> None:
         """Let go of it; answers under way are lost."""
@@ -84,6 +88,7 @@ class Connection:
     def send(self, api: Api[Any], parts: Sequence[bytes | Batch]) -> None:
         """Send a request."""
         self._next += 1
+        self._used = stopwatch_us()
         head = api.head(self._next, self._settings.client_id)
         size = len(head) + sum(len(part) for part in parts)
         try:
@@ -110,6 +115,7 @@ class Connection:
             self.close()
             raise
         self._under_way.popleft()
+        self._used = stopwatch_us()
         return answer
 
     def _send(self, parts: Sequence[bytes | Batch]) -> None:
@@ -168,6 +174,7 @@ class Connection:
     def _begin(self) -> None:
         code, versions = self.ask(requests.VERSIONS, b"")
         check(code)
+        self.versions = {key: newest for key, (_, newest) in versions.items()}
         for api in requests.NEEDED:
             low, high = versions.get(api.key, (0, -1))
             if not low <= api.version <= high:

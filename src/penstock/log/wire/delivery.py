@@ -8,6 +8,7 @@ INVARIANT: a batch is in ``under_way`` of its partition from before it is sent u
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,7 +19,7 @@ from penstock.log.wire import requests
 from penstock.log.wire.batches import Batches, Stream
 from penstock.log.wire.cluster import Cluster
 from penstock.log.wire.connection import Connection
-from penstock.log.wire.faults import NoTrust, Refused
+from penstock.log.wire.faults import UNKNOWN, NoTrust, Refused
 from penstock.log.wire.primitives import Out
 from penstock.log.wire.settings import Address, Settings
 from penstock.log.wire.waiting import Waiting
@@ -34,8 +35,6 @@ MOST_BYTES = 32 << 20
 REQUEST_BYTES = 4 << 20
 
 OUT_OF_ORDER, DUPLICATE = 45, 46
-#: what is said here of a batch that is out of order because the one before it has to be sent again: a passing fault
-FOLLOWS = 13
 
 Sent: TypeAlias = "list[tuple[Stream, Batch]]"
 
@@ -53,6 +52,8 @@ class Delivery:
         self._streams: dict[TopicPartition, Stream] = {}
         self._bytes = 0
         self._trouble: Refused | OSError | None = None
+        #: partitions of batches whose answers were lost, until all that was sent to them is in the log: a broker may write them still
+        self._lost: set[TopicPartition] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -83,6 +84,7 @@ class Delivery:
         """Be told that somebody was interrupted: whatever is under way may not have been sent."""
         if self._streams:
             self._trouble = ConnectionError("interrupted")
+            self._lost.update(self._streams)
 
     def _settle_one(self, waiting: Waiting) -> None:
         """Read one answer, or mend what is broken."""
@@ -95,23 +97,35 @@ class Delivery:
         if self._bytes < before:
             waiting.go_on()
 
-    def forget(self) -> None:
-        """Forget everything under way, and the connections on which answers to it would come."""
+    def hear(self, waiting: Waiting) -> None:
+        """Wait for the answers that can still be had, and send nothing again."""
+        for address, under_way in self._answers.items():
+            while under_way and self._connections[address].is_open:
+                with contextlib.suppress(Refused, OSError):
+                    self._read(address, waiting)
+
+    def forget(self) -> set[TopicPartition]:
+        """Forget everything under way; return the partitions that rows may come to still, since nobody knows what became of them."""
         if self.is_idle:
-            return
+            return set()
         self.close()
         for stream in self._streams.values():
             stream.under_way.clear()
         self._streams.clear()
         self._bytes = 0
         self._trouble = None
+        lost, self._lost = self._lost, set()
+        return lost
 
     def close(self) -> None:
         """Let go of the connections; another one is made when it is needed."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        self._answers.clear()
+        for address in [*self._connections]:
+            self._drop(address)
+
+    def _drop(self, address: Address) -> None:
+        """Let go of a connection; the answers that would come on it are lost."""
+        self._connections.pop(address).close()
+        self._lost.update(stream.place for some in self._answers.pop(address, ()) for stream, _ in some)
 
     def _try(self, attempt: Callable[[], None]) -> None:
         """Do something with a broker. If that fails in a way that may pass, the trouble is kept, and mended before anything else."""
@@ -129,11 +143,17 @@ class Delivery:
     def _send(self, sealed: Sent, waiting: Waiting) -> None:
         for address, some in self._requests(sealed):
             connection = self._connections.get(address)
-            if connection is None or not connection.is_open:
+            if connection is None or not connection.is_usable:
+                if connection is not None:
+                    self._drop(address)
                 connection = self._connections[address] = self._cluster.connect(address, waiting)
                 self._answers[address] = deque()
             connection.on_wait = waiting.check
-            connection.send(requests.PRODUCE, self._parts(some))
+            try:
+                connection.send(requests.PRODUCE, self._parts(some))
+            except BaseException:  # the last part of it may have gone out
+                self._lost.update(stream.place for stream, _ in some)
+                raise
             self._answers[address].append(some)
 
     def _requests(self, sealed: Sent) -> Iterable[tuple[Address, Sent]]:
@@ -167,12 +187,12 @@ class Delivery:
         codes = self._connections[address].receive()
         worst: Refused | None = None
         for stream, batch in self._answers[address].popleft():
-            code = codes.get(stream.place, 0)
+            code = codes.get(stream.place, UNKNOWN)
             if code in (0, DUPLICATE):
                 self._arrived(stream, batch)
             elif worst is None or worst.passing:
                 follows = code == OUT_OF_ORDER and stream.under_way[0] is not batch
-                worst = Refused(FOLLOWS if follows else code, None, stream.place, batch.count)
+                worst = Refused(UNKNOWN if follows else code, None, stream.place, batch.count)
         if worst is not None:
             raise worst
 
@@ -183,6 +203,7 @@ class Delivery:
         self._batches.take_back(batch)
         if not stream.under_way:
             del self._streams[stream.place]
+            self._lost.discard(stream.place)  # what comes now came before: it is known by its numbers
 
     def _mend(self, waiting: Waiting) -> None:
         """Hear every answer that can still be had, learn who leads now, and send the rest again."""
@@ -191,8 +212,7 @@ class Delivery:
             while self._answers[address] and self._connections[address].is_open:
                 self._try(lambda address=address: self._read(address, waiting))  # type: ignore[misc]
             if self._answers[address]:
-                self._connections.pop(address).close()
-                del self._answers[address]
+                self._drop(address)
         if (
             isinstance(self._trouble, Refused)
             and self._trouble.code == NO_TOPIC

@@ -6,6 +6,10 @@ from penstock.errors import BrokerError
 from penstock.log.base import TopicPartition
 from penstock.log.failures import LATE, LOST, LOST_IDENTITY, RETRIABLE_CODES, TLS_REFUSED, protocol_error
 
+#: what is said here of a partition of which an answer says nothing, and of a batch that is out of order because the one before it has to be
+#: sent again: a fault that passes (NETWORK_EXCEPTION)
+UNKNOWN = 13
+
 
 class Refused(Exception):
     """A broker's error code. ``place``: the partition that it is about; ``rows``: how many did not arrive there."""

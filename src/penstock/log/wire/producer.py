@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from penstock.errors import BrokerError
 from penstock.log.base import OnRefused, Row, TopicPartition
-from penstock.log.failures import INVALID_TXN_STATE, OUT_OF_TURN, protocol_error
+from penstock.log.client import logger
+from penstock.log.failures import INVALID_TXN_STATE, NO_TOPIC, OUT_OF_TURN, protocol_error
 from penstock.log.patience import Patience
 from penstock.log.wire import requests
 from penstock.log.wire.faults import Refused, check
@@ -21,6 +22,11 @@ from penstock.log.wire.settings import Settings
 from penstock.log.wire.transactions import Transactions, give_offsets
 from penstock.log.wire.waiting import Waiting
 from penstock.log.wire.writer import RowWriter
+
+#: how long an abort waits for the answers to what was sent
+ANSWER_SECONDS = 10.0
+#: the first version of AddPartitionsToTxn by which brokers ask coordinators whether a partition takes part in a transaction (KIP-890)
+VERIFYING = 4
 
 
 class TransactionalWire(RowWriter):
@@ -44,6 +50,8 @@ class TransactionalWire(RowWriter):
         with self._saying(f"begin as producer {self._id!r}", abortable=False):
             self._begin_as(NOBODY)
             self._begin_as(self._transactions.identify(self._waiting()))
+            self._lock_out()
+        self._warn_of_old_brokers()
 
     def begin(self) -> None:
         """Open a transaction."""
@@ -79,14 +87,20 @@ class TransactionalWire(RowWriter):
         self._end()
 
     def abort(self) -> None:
-        """Forget everything since ``begin``. If rows may be under way still they are locked out by a new epoch of our identity."""
+        """Forget everything since ``begin``.
+
+        A batch that a broker gets after the end of its transaction would begin another one there, which the next commit makes visible: so
+        answers under way are waited for. Rows whose answers do not come are locked out by a new epoch of our identity.
+        """
         self._check_fenced()
+        self._delivery.hear(Waiting(self._patience, self._settings, ANSWER_SECONDS))
         self._forget_rows()
         with self._saying("abort the transaction", abortable=False):
             if self._added or self._groups:
                 self._abort()
             if self._is_dirty:
                 self._begin_as(self._transactions.identify(self._waiting(), self._identity))
+            self._lock_out()
         self._end()
 
     def _abort(self) -> None:
@@ -96,6 +110,34 @@ class TransactionalWire(RowWriter):
             if refused.code != INVALID_TXN_STATE or self._is_committing:
                 raise
             self._is_dirty = True
+
+    def _lock_out(self) -> None:
+        """Abort a transaction of our new epoch, without rows, in the partitions that rows of an earlier one may still come to.
+
+        Its marker ends what has come there by then, and tells the leader of the new epoch: what comes later is refused. Brokers that verify
+        which partitions take part in a transaction (Kafka 3.6) refuse it by themselves, if they are not told otherwise.
+        """
+        added = False
+        for place in sorted(self._late):
+            try:
+                self._transactions.add_partitions(self._identity, [place], self._waiting())
+                added = True
+            except Refused as refused:  # a topic that is gone has no rows
+                if refused.code != NO_TOPIC:
+                    raise
+        if added:
+            self._transactions.end(self._identity, self._waiting(), committed=False)
+        self._late.clear()
+
+    def _warn_of_old_brokers(self) -> None:
+        if self._cluster.newest(requests.ADD_PARTITIONS) < VERIFYING:
+            logger.warning(
+                "a broker does not verify which partitions take part in a transaction (AddPartitionsToTxn %d, Kafka 3.6 has %d): if this "
+                "process is killed while it aborts, and a request of it reaches the broker only later, rows that were aborted may become "
+                "visible. Remedy: Kafka 3.6 or newer",
+                self._cluster.newest(requests.ADD_PARTITIONS),
+                VERIFYING,
+            )
 
     def _interrupted(self, doing: str) -> None:
         super()._interrupted(doing)
@@ -151,7 +193,7 @@ class PlainWire(RowWriter):
         for group, offsets in self._offsets.items():
             with self._saying(f"commit offsets of group {group!r}", abortable=False):
                 body = requests.commit_offsets(group, offsets)
-                give_offsets(self._cluster, group, requests.COMMIT_OFFSETS, body, self._waiting())
+                give_offsets(self._cluster, group, requests.COMMIT_OFFSETS, body, offsets, self._waiting())
         self._offsets.clear()
 
     def abort(self) -> None:

@@ -197,8 +197,8 @@ NEEDED: tuple[Api[Any], ...] = (
 
 
 def metadata(topics: Iterable[str]) -> bytes:
-    """Ask for topics and their leaders; a cluster that makes topics when they are asked for does so."""
-    return Out().array(topics, Out.string).int8(1).done()
+    """Ask for topics and their leaders. A topic that is missing is not made, whatever the cluster does for others."""
+    return Out().array(topics, Out.string).int8(0).done()
 
 
 def find_coordinator(kind: int, key: str) -> bytes:

@@ -52,7 +52,6 @@ IGNORED = {
     "auto.offset.reset",
     "check.crcs",
     "client.rack",
-    "connections.max.idle.ms",
     "batch.num.messages",
     "enable.auto.commit",
     "enable.metrics.push",
@@ -115,7 +114,10 @@ class Settings:
     largest: int
     transaction_ms: int
     request_ms: int
+    #: how long an answer may take; a connection on which none comes is dead
     socket_seconds: float
+    #: how long a connection may be idle and be used again; 0: for ever
+    idle_seconds: float
     backoff_seconds: float
     longest_backoff_seconds: float
     #: how long a missing topic may take to appear
@@ -212,6 +214,7 @@ def spoken(settings: Mapping[str, Any], batch_bytes: int | None = None) -> Setti
         transaction_ms=given.number("transaction.timeout.ms", 60_000, least=1000),
         request_ms=given.number("request.timeout.ms", 30_000, least=1),
         socket_seconds=given.number("socket.timeout.ms", 60_000, least=10) / 1000,
+        idle_seconds=given.number("connections.max.idle.ms", 0) / 1000,
         backoff_seconds=given.number("retry.backoff.ms", 100, least=1) / 1000,
         longest_backoff_seconds=given.number("retry.backoff.max.ms", 1000, least=1) / 1000,
         propagation_seconds=given.number("topic.metadata.propagation.max.ms", 30_000) / 1000,

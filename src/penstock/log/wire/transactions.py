@@ -5,13 +5,13 @@ Every question may be asked again if its answer was lost: the coordinator gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.log.base import TopicPartition
 from penstock.log.wire import requests
 from penstock.log.wire.cluster import Cluster
-from penstock.log.wire.faults import Refused, check
+from penstock.log.wire.faults import UNKNOWN, Refused, check
 from penstock.log.wire.requests import GROUP, NOBODY, TRANSACTION, Api, Codes, Identity
 from penstock.log.wire.waiting import Waiting
 
@@ -43,10 +43,14 @@ class Transactions:
 
         return self._cluster.persist(waiting, attempt)
 
-    def add_partitions(self, identity: Identity, places: Iterable[TopicPartition], waiting: Waiting) -> None:
+    def add_partitions(self, identity: Identity, places: Collection[TopicPartition], waiting: Waiting) -> None:
         """Tell which partitions take part."""
         body = requests.add_partitions(self._id, identity, places)
-        self._cluster.persist(waiting, lambda: self._check_all(self._ask(requests.ADD_PARTITIONS, body, waiting)))
+
+        def attempt() -> None:
+            self._check_all(dict.fromkeys(places, UNKNOWN) | self._ask(requests.ADD_PARTITIONS, body, waiting))
+
+        self._cluster.persist(waiting, attempt)
 
     def add_offsets(self, identity: Identity, group: str, waiting: Waiting) -> None:
         """Tell that a group's offsets take part."""
@@ -58,7 +62,7 @@ class Transactions:
     ) -> None:
         """Give a group's offsets to its own coordinator, to become visible with the transaction."""
         body = requests.transaction_offsets(self._id, group, identity, offsets)
-        give_offsets(self._cluster, group, requests.TXN_OFFSETS, body, waiting)
+        give_offsets(self._cluster, group, requests.TXN_OFFSETS, body, offsets, waiting)
 
     def end(self, identity: Identity, waiting: Waiting, *, committed: bool) -> None:
         """Commit or abort."""
@@ -83,11 +87,13 @@ class Transactions:
             raise Refused(code, None, place)
 
 
-def give_offsets(cluster: Cluster, group: str, api: Api[Codes], body: bytes, waiting: Waiting) -> None:
-    """Give offsets to the coordinator of their group."""
+def give_offsets(
+    cluster: Cluster, group: str, api: Api[Codes], body: bytes, places: Iterable[TopicPartition], waiting: Waiting
+) -> None:
+    """Give offsets of partitions to the coordinator of their group."""
 
     def attempt() -> None:
-        codes = cluster.ask_coordinator(GROUP, group, api, body, waiting)
+        codes = dict.fromkeys(places, UNKNOWN) | cluster.ask_coordinator(GROUP, group, api, body, waiting)
         for place, code in codes.items():
             if code in MOVED:
                 cluster.forget_coordinator(GROUP, group)

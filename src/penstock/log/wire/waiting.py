@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 from penstock.clock import stopwatch_us
@@ -17,10 +18,11 @@ SOON_SECONDS = 0.002
 
 
 class Waiting:
-    """One call's waiting: for as long as nothing goes on."""
+    """One call's waiting: for as long as nothing goes on, ``most`` seconds if that is less than the patience."""
 
-    def __init__(self, patience: Patience, settings: Settings) -> None:
+    def __init__(self, patience: Patience, settings: Settings, most: float = math.inf) -> None:
         self._patience = patience
+        self._most = most
         self._settings = settings
         self._since = stopwatch_us()
         self._pause = settings.backoff_seconds
@@ -40,7 +42,7 @@ class Waiting:
 
     def check(self) -> None:
         """Raise if the patience is over."""
-        if self._patience.is_over(self.seconds):
+        if self.seconds >= self._most or self._patience.is_over(self.seconds):
             raise self.fault or Late("the cluster does not answer")
 
     def pause(self, fault: Refused | OSError) -> None:

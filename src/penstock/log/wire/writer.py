@@ -49,6 +49,8 @@ class RowWriter:
         self._failed: BrokerError | None = None
         #: whether rows may come to the log that were forgotten, so that the next sequence numbers are not known
         self._is_dirty = False
+        #: partitions that forgotten rows may still come to
+        self._late: set[TopicPartition] = set()
 
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
         """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
@@ -167,7 +169,7 @@ class RowWriter:
         self._is_dirty |= not self._delivery.is_idle or self._failed is not None
         if self._failed is not None:
             self._cluster.forget_topics()
-        self._delivery.forget()
+        self._late |= self._delivery.forget()
         for stream in self._streams.values():
             self._batches.take_back(stream.open)
             stream.open = None
