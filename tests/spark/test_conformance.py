@@ -10,7 +10,10 @@ Each topology runs in one layout, all of them in turn; with ``PENSTOCK_LONG=1`` 
 from __future__ import annotations
 
 import os
+from functools import partial
+from random import Random
 
+import operator_families
 import pytest
 from tests.spark import families
 from tests.spark.runs import Case, Layout
@@ -40,7 +43,14 @@ LONG = bool(os.environ.get("PENSTOCK_LONG"))
 NO_NULLS = {"word_count", "tumbling_windows", "session_windows", "cogroup_sessions"}
 #: a foreign key that is a pair, which the key's serde refuses: with this policy the record is dropped and counted
 CONFIG = {"foreign_key_joins": {"on_production_error": "skip", "on_processing_error": "skip"}, **families.CONFIG}
-ALL = {**TOPOLOGIES, **families.FAMILIES}
+ALL = {
+    **TOPOLOGIES,
+    **families.FAMILIES,
+    **{
+        f"family_{name}": partial(topology, random=Random(name))
+        for name, topology in operator_families.FAMILIES.items()
+    },
+}
 
 
 def cases():
