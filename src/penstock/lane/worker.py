@@ -26,6 +26,7 @@ from penstock.lane.reading import Sources
 from penstock.lane.shelf import shelf_in
 from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
+from penstock.state.event_time import EventTime
 from penstock.state.merged import merged_view
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
@@ -138,6 +139,13 @@ class Worker:
             told = shots.get(shard, {}).get("stores", {}).get(spec.name)
             if told is not None:
                 store.resume(told)
+            # a shard that has had no record since is as far as the others are
+            times = [shot["stores"][spec.name].get("time", -1) for shot in shots.values() if spec.name in shot["stores"]]
+            if store.keeps_time and times:
+                clock = EventTime()
+                clock.reach(max(times))
+                store.keep_time(clock)
+                store.reach()
         return store
 
 
