@@ -52,9 +52,9 @@ class BufferStore(Store):
     >>> buffer.put(5, "b", 1, None, 5, ())
     >>> buffer.put(3, "a", 2, None, 3, ())
     >>> buffer.put(9, "b", 7, 1, 9, ())
-    >>> buffer.evict_until(4, lambda key, new, old, *_: print(key, new, old))
+    >>> buffer.evict_until(4, lambda raw_key, time, key, new, old, *_: print(key, new, old))
     a 2 None
-    >>> buffer.evict_until(5, lambda key, new, old, *_: print(key, new, old))
+    >>> buffer.evict_until(5, lambda raw_key, time, key, new, old, *_: print(key, new, old))
     b 7 1
     """
 
