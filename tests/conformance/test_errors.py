@@ -52,12 +52,14 @@ def masked(run: Run) -> Run:
     return run
 
 
-def check(topology: Any, script: Any, *, inputs: Any = INPUTS, compacted: bool = True, **config: Any) -> Both:
+def check(
+    topology: Any, script: Any, *, inputs: Any = INPUTS, compacted: bool = True, headers: bool = True, **config: Any
+) -> Both:
     """Run both under policies and compare everything."""
     both = run_both(topology, script, inputs=inputs, config={**DEAD, **config})
     again = both.again
     both = Both(masked(both.kafka), masked(both.penstock), both.script, lambda steps: tuple(map(masked, again(steps))))
-    assert_equal(both, changelogs=False)
+    assert_equal(both, changelogs=False, headers=headers)
     assert_changelogs_equal(both, compacted)
     return both
 
@@ -210,7 +212,9 @@ def test_a_node_that_raises(name: str, policy: str) -> None:
     topics = ("in", "other") if "join" in name else ("in",)
     failed = 0
     for script in scripts(f"errors {name}", (1, 5), topics=topics, values="sstuv", count=8):
-        failed += len(letters(check(NODES[name], script, on_processing_error=policy)))
+        # what time gives out has no headers (docs/differences.md)
+        seen = check(NODES[name], script, headers=name != "outer join", on_processing_error=policy)
+        failed += len(letters(seen))
     assert failed > 0 or policy == "skip"
 
 

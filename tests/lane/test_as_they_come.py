@@ -32,7 +32,7 @@ def cut_into(monkeypatch, sizes):
             while begin < len(table):
                 batches += table.slice(begin, sizes[turn % len(sizes)]).combine_chunks().to_batches()
                 begin, turn = begin + sizes[turn % len(sizes)], turn + 1
-        return step(worker, orders, level, task, batches)
+        return step(worker, orders, level, task, batches, moves)
 
     monkeypatch.setattr("both_ways.run_step", cut)
 
@@ -56,7 +56,7 @@ def leaving(shape, folders, monkeypatch, *, topics=("in",)):
     told = []
     step = run.run_step
 
-    def watched(worker, orders, level, task, batches):
+    def watched(worker, orders, level, task, batches, moves):
         table = pa.Table.from_batches(batches)
 
         def coming():
@@ -64,7 +64,7 @@ def leaving(shape, folders, monkeypatch, *, topics=("in",)):
                 told.append("read")
                 yield from table.slice(begin, 10).combine_chunks().to_batches()
 
-        for batch in step(worker, orders, level, task, coming() if level == 0 else batches):
+        for batch in step(worker, orders, level, task, coming() if level == 0 else batches, moves):
             told.extend(["row"] * int((batch["kind"].to_numpy() == SINK).any()))
             yield batch
 

@@ -76,7 +76,7 @@ class Application:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RAW_SCHEMA, strict=True)]
         batches: list[Any] = [pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)]
         for step in self.stage.plan.steps:
-            batches = list(run_step(worker, orders, step.level, 0, batches))
+            batches = list(run_step(worker, orders, step.level, 0, batches, []))
         return [row for batch in batches for row in rows_of(batch)]
 
     def commit(self, rows: list[Any]) -> None:

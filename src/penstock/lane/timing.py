@@ -145,7 +145,7 @@ class Timing:
 def feeds_of(topology: Topology) -> dict[str, Feed]:
     """Return what feeds the nodes, shared clocks and stores of a topology, by name; of a store ``store/`` and its name.
 
-    ``stream/`` and the name of a node that may schedule: what moves its stream time, as in Kafka all that its sub-topology reads.
+    ``stream/`` and the name of a node: what moves its stream time, as in Kafka all that its sub-topology reads.
     """
     feeds = find_feeds(topology)
     stores = {f"store/{name}": feed_of_store(topology, feeds, name) for name in topology.stores}
@@ -153,8 +153,7 @@ def feeds_of(topology: Topology) -> dict[str, Feed]:
     for part in topology.subtopologies():
         nodes = [name for name in part.nodes if isinstance(topology.nodes[name], ProcessorNode)]
         sources = frozenset[str]().union(*(feeds[name].sources for name in nodes))
-        scheduling = [name for name in nodes if topology.nodes[name].operator.scheduling]  # type: ignore[union-attr]
-        streams |= {f"stream/{name}": Feed(sources) for name in scheduling}
+        streams |= {f"stream/{name}": Feed(sources) for name in nodes}
     return {name: feed for name, feed in (feeds | stores | streams).items() if feed.sources}
 
 

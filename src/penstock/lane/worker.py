@@ -140,7 +140,9 @@ class Worker:
             if told is not None:
                 store.resume(told)
             # a shard that has had no record since is as far as the others are
-            times = [shot["stores"][spec.name].get("time", -1) for shot in shots.values() if spec.name in shot["stores"]]
+            times = [
+                shot["stores"][spec.name].get("time", -1) for shot in shots.values() if spec.name in shot["stores"]
+            ]
             if store.keeps_time and times:
                 clock = EventTime()
                 clock.reach(max(times))
