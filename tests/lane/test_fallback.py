@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
 from penstock.lane import run
+from penstock.lane.envelope import pack_headers
 from penstock.lane.task import Task
 from penstock.state import fold
 from penstock.windows import SessionWindows, TimeWindows
@@ -178,7 +179,7 @@ records = st.lists(
         st.sampled_from([b"a", b"a", b"b", b"c", None]),
         st.integers(0, 5).map(lambda n: b'{"n":%d}' % n) | st.sampled_from([b"{", b"{}", None]),
         st.integers(0, 40),
-        st.sampled_from([None, None, '[{"key":"h","value":"MQ=="}]']),
+        st.sampled_from([None, None, pack_headers((("h", b"1"),))]),
     ),
     max_size=60,
 )
