@@ -211,7 +211,7 @@ def test_many_environments_need_few_descriptors_and_all_can_be_read_and_written(
         assert open_files() <= before + 2 * 10
     for state in states:
         state.destroy()
-    assert open_files() == before
+    assert open_files() <= before  # tests before this one may have left some, which are closed meanwhile
 
 
 def test_a_view_that_somebody_reads_is_not_closed_for_others_unless_it_may_be(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from penstock.lane.task import Task
@@ -118,6 +119,7 @@ def test_the_timers_of_a_processor_fire_in_order_with_few_rows_touched(full: tup
     from penstock import Topology
     from penstock.clock import StillClock
     from penstock.config import load
+    from penstock.lane.timeline import Moves, Timelines
 
     state, _ = full
     topology = Topology().add_source("in", "in").add_processor("p", Firing, "in")
@@ -129,10 +131,13 @@ def test_the_timers_of_a_processor_fire_in_order_with_few_rows_touched(full: tup
     until = first + 20_000
     Firing.fired = []
     before = max(first - 5, 0)
-    origin = Origin("in", 0, 0, before, None, None, ())
+    origin = Origin("in", 0, 0, before, None, None, (), 0, before)
+    later = origin._replace(offset=1, timestamp=until, reached=until)
+    moves = Moves(*(np.array(column) for column in ([0, 0], [0, 1], [before, until], [before, until])))
+    task.time.start(Timelines(moves, ["in"], {"in": "in"}, {}, ()))
     task.process_all("in", [("new", [first + 7, first + 9], before, (), origin)])
     base.touched = 0
-    task.process_all("in", [("new", [], until, (), origin._replace(timestamp=until))])
+    task.process_all("in", [("new", [], until, (), later)])
     assert Firing.fired == sorted(Firing.fired)
     assert {(first + 7, "new"), (first + 9, "new")} <= set(Firing.fired)
     assert base.touched <= 2 * len(Firing.fired) + 2 * AHEAD

@@ -454,6 +454,8 @@ class StepRun:
             if level != self._level and shard in shots:
                 task.resume_stores(shots[shard]["stores"])
         task.begin()
+        for store in self._step.read_later:
+            task.stores[store].keep_for_later()
         return task
 
     def _partitions(self, topic: str) -> int:

@@ -205,6 +205,9 @@ class Store(ABC):
     def keep_time(self, clock: EventTime) -> None:  # noqa: B027 - most stores keep no time
         """Go by this clock: that of the nodes that write here. Without one, time is the greatest that was put."""
 
+    def keep_for_later(self) -> None:  # noqa: B027 - most stores keep no time
+        """Seal all rows that are there now, whatever expires in this epoch: its later steps read the store at earlier times."""
+
     def reach(self) -> None:  # noqa: B027 - most stores keep no time
         """Come to the time of the clock: called in front of a record. The record's own time is taken in when it is written."""
 

@@ -188,7 +188,7 @@ class KeptRows(Segmented):
         if not self.sheets:
             return super()._write_rows(sealed, layer, logged)
         whole = joined(self.sheets)
-        sheet = whole.where(whole.starts >= self.kept // self.interval * self.interval)
+        sheet = whole.where(whole.starts >= self._sealable() // self.interval * self.interval)
         names, numbers = sheet.names(), sheet.starts // self.interval
         for number in np.unique(numbers).tolist():
             mine = pa.array(numbers == number)

@@ -80,6 +80,8 @@ class Segmented:
         self._slack = 0 if spec.time_ordered and spec.persistent and spec.kind is StoreKind.WINDOW else 1
         self._reads_on = bool(spec.cached) and spec.persistent and not spec.retain_duplicates
         self._kept_for = self.retention * (2 if self._reads_on and spec.kind is StoreKind.SESSION else 1)
+        #: from when on rows are sealed, if later steps of the epoch read them, at earlier times than that at its end
+        self._sealed_from: int | None = None
         self.segments = Segments(spec, state, positions)
         self.interval = self.segments.interval
         self._reach(-1)
@@ -116,6 +118,13 @@ class Segmented:
         oldest = max(0, end // self.interval * self.interval if self.spec.persistent else end + 1)
         kept = max(0, (time - self._kept_for) // self.interval * self.interval) if self._reads_on else oldest
         return oldest, kept, min(kept, end + self._slack) if self._reads_on else end + self._slack
+
+    def keep_for_later(self) -> None:
+        """Seal what is kept now: later steps of the epoch begin at this time again."""
+        self._sealed_from = self.kept
+
+    def _sealable(self) -> int:
+        return self.kept if self._sealed_from is None else self._sealed_from
 
     def earliest(self) -> int | None:
         """Return the time of the first row after ``emitted``, or an older one; None if there is no row."""
@@ -407,7 +416,7 @@ class Segmented:
             self._forget(layer, never_was)
         sealed.changelog = self._write_rows(sealed, layer, logged)
         self.newest = max(self.newest, self._newest_row())
-        kept = self.kept // self.interval
+        kept = self._sealable() // self.interval
         for number in [n for n in self.segments.live if n < kept]:
             sealed.drops += self.segments.name(number), self.segments.time_name(number)
         writes: list[tuple[bytes, bytes | None]] = [(OBSERVED, numbers[0])]
@@ -466,7 +475,7 @@ class Segmented:
     def _places(self, sealed: Sealed) -> Callable[[Any], tuple[list[Any] | None, list[Any] | None, bytes]]:
         """Return what says where a row is written: its segment (None: it has expired), the index by time, the row's suffix."""
         time_of, suffix, segments = self.positions.time, self.positions.suffix, self.segments
-        interval, kept = self.interval, self.kept // self.interval
+        interval, kept = self.interval, self._sealable() // self.interval
 
         @cache
         def of_segment(number: int) -> tuple[list[Any] | None, list[Any] | None]:

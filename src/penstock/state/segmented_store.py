@@ -85,6 +85,10 @@ class SegmentedStore(Store):
         """Come to the time of the clock."""
         self._rows.reach()
 
+    def keep_for_later(self) -> None:
+        """Seal what is kept now: later steps of the epoch read it."""
+        self._rows.keep_for_later()
+
     def follow(self, put_time: Callable[[int], int] | None = None) -> None:
         """Count a node that writes here; ``put_time``: the greatest time that it has put when its records have come to a time."""
         self._writers += 1

@@ -118,8 +118,8 @@ class VersionedStore(Store):
 
     def reach(self) -> None:
         """Come to the time of the clock."""
-        if self._clock is not None:
-            self._time.advance(self._clock.now)
+        if self._clock is not None and self._clock.now >= 0:
+            self._time.observed = self._clock.now
 
     # ---- verbs
 

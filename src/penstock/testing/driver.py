@@ -266,7 +266,6 @@ class TopologyTestDriver:
             self._barrier()
 
     def _barrier(self) -> None:
-        self._lanes.flush()
         self._lanes.tell()
         self._lanes.flush()
         self._write_changelogs()
@@ -311,7 +310,6 @@ class TopologyTestDriver:
             for _, record in sorted(by_level.pop(level, ()), key=lambda entry: entry[0]):
                 self._lanes.process(record)
                 self._pass_on(self._lanes.take_rows(), by_level)
-            self._lanes.flush()
             self._lanes.tell(level)
             self._lanes.flush()
             self._pass_on(self._lanes.take_rows(), by_level)
