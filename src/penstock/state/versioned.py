@@ -224,10 +224,10 @@ class VersionedStore(Store):
     # ---- writing
 
     def _logged_put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        self._log.append((key, value, timestamp, ()))  # refused ones too, as Kafka does
-        if self._is_expired(timestamp):
+        if self._is_expired(timestamp):  # not logged: a restore, which goes by the rows alone, would take it
             self._context.drop("expired")
             return PUT_REJECTED
+        self._log.append((key, value, timestamp, ()))
         return self._insert(key, value, timestamp)
 
     def _is_expired(self, timestamp: int) -> bool:
