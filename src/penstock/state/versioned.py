@@ -193,9 +193,8 @@ class VersionedStore(Store):
         self._unapplied = [pair for pair in self._unapplied if pair[0] is not sealed]
 
     def replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        """Put a row of the changelog: as ``put`` did, without counting and logging again."""
-        if not self._is_expired(timestamp):
-            self._insert(key, value, timestamp)
+        """Put a row of the changelog: as ``put`` did, without counting and logging again. It has only those that were not refused."""
+        self._insert(key, value, timestamp)
 
     def _forget_expired(self) -> None:
         """Delete the versions that end in a segment before the live ones, and last tombstones of that age.
