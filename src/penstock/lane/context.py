@@ -104,9 +104,9 @@ class NodeContext:
         timed = isinstance(found, ProcessorNode) and found.operator.timed and self._task.runs(node)
         return self._task.time.clock(node if timed else self.node)
 
-    def times_of(self, columns: Columns, shared: str | None = None) -> tuple[Any, Any]:
-        """Return the time of this node's clock at many records: without each of them, and with it."""
-        return self._task.times_of(self.node if shared is None else shared, columns)
+    def times_of(self, columns: Columns, shared: str | None = None, *, included: bool = True) -> Any:
+        """Return the time of this node's clock at many records: with each of them, or without it."""
+        return self._task.times_of(self.node if shared is None else shared, columns, included=included)
 
     def release(self, time: int, key: bytes) -> None:
         """Give what is forwarded next its place: it leaves because time has come, and was due then. Call ``released`` after it."""

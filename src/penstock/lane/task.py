@@ -260,9 +260,9 @@ class Task:
         """Whether a node is one of this task's."""
         return node in self._order
 
-    def times_of(self, clock: str, columns: Columns) -> tuple[Any, Any]:
-        """Return the time of a clock at many records: without each of them, and with it."""
-        return self.time.of_records(clock, columns)
+    def times_of(self, clock: str, columns: Columns, *, included: bool) -> Any:
+        """Return the time of a clock at many records: with each of them, or without it."""
+        return self.time.of_records(clock, columns, included=included)
 
     def begin(self) -> None:
         """Do what time has made due since the last barrier without a record: partitions that are idle, the wall clock."""

@@ -21,7 +21,7 @@ from penstock.lane.timeline import Cursor, Timelines
 from penstock.plan.feeds import Feed
 from penstock.processor.punctuation import PunctuationQueue, PunctuationType
 from penstock.record import NO_ORIGIN, Origin
-from penstock.serde.columns import Columns
+from penstock.serde.columns import Columns, Spots
 from penstock.state.event_time import EventTime
 
 if TYPE_CHECKING:
@@ -133,27 +133,33 @@ class TaskTime:
         """The cursors by feed, always the same dict; empty where nothing in the task depends on time."""
         return self._cursors
 
-    def of_records(self, name: str, columns: Columns) -> tuple[Any, Any]:
-        """Return the time of a clock at many records: without each of them, and with it."""
-        feed, timelines = self._feeds.get(name, Feed()), self._timelines
-        timeline, arrays = timelines.timeline(feed.group), columns.spots.arrays
-        if arrays is not None:
-            places, offsets = (
-                timelines.places(arrays["topic"], arrays["partition"], arrays["reached"]),
-                arrays["offset"],
-            )
-        else:
-            origins = [columns.spots.origin(at) for at in range(columns.spots.count)]
-            places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
-            offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
-        times = [timeline.before(places, offsets), timeline.including(places, offsets)]
-        if arrays is None or "sub" in arrays:
-            subs = arrays["sub"] if arrays is not None else None
-            due = _dues(subs) if subs is not None else np.array([_due_or_never(origin.sub) for origin in origins])
-            before = np.minimum(times[0], due)
-            times = [before, np.where(due < _NEVER, before, times[1])]
-        before, after = (columns.of_source(held(time, feed.hold)) for time in times)
-        return before, after
+    def of_records(self, name: str, columns: Columns, *, included: bool) -> Any:
+        """Return the time of a clock at many records: with each of them, or without it."""
+        feed = self._feeds.get(name, Feed())
+        timeline = self._timelines.timeline(feed.group)
+        places, offsets, due = self._located(columns.spots)
+        time = (timeline.including if included else timeline.before)(places, offsets)
+        if due is not None:  # rows that time has given out come before the record that moved it
+            time = np.where(due < _NEVER, np.minimum(timeline.before(places, offsets), due), time)
+        return columns.of_source(held(time, feed.hold))
+
+    def _located(self, spots: Spots) -> tuple[Any, Any, Any]:
+        """Return places and offsets of the source records of a batch, and when those were due that time has given out (None: none has)."""
+        if spots.located is None:
+            arrays, timelines, due = spots.arrays, self._timelines, None
+            if arrays is not None:
+                places = timelines.places(arrays["topic"], arrays["partition"], arrays["reached"])
+                offsets = arrays["offset"]
+                if "sub" in arrays and arrays["sub"].shape[1] >= 4:
+                    due = _dues(arrays["sub"])
+            else:
+                origins = [spots.origin(at) for at in range(spots.count)]
+                places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
+                offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
+                due = np.array([_due_or_never(origin.sub) for origin in origins], dtype=np.int64)
+            spots.located = places, offsets, due
+        located: tuple[Any, Any, Any] = spots.located
+        return located
 
     @property
     def waits(self) -> bool:
@@ -342,8 +348,6 @@ def _due_or_never(sub: tuple[int, ...]) -> int:
 
 def _dues(subs: Any) -> Any:
     """Return when rows were due, by their positions; never, for those that no time has given out."""
-    if subs.shape[1] < 4:
-        return _NEVER
     return np.where(subs[:, 0] == RELEASED, subs[:, 2] << 32 | subs[:, 3], _NEVER)
 
 

@@ -101,16 +101,23 @@ class Timeline:
 
     def including(self, places: Any, offsets: Any) -> Any:
         """Return the time at records, each included: by the places and offsets that they have."""
-        return self._time_after(self._changes(places, offsets + 1))
+        return self._time_after(self._changes(places, offsets + 1, exact=True))
 
     def before(self, places: Any, offsets: Any) -> Any:
         """Return the time at records, each left out."""
-        return self._time_after(self._changes(places, offsets))
+        return self._time_after(self._changes(places, offsets, exact=False))
 
-    def _changes(self, places: Any, offsets: Any) -> Any:
-        """Return how many changes come before these offsets of these places: a place has several where a function tells watermarks."""
+    @cached_property
+    def _has_ties(self) -> bool:
+        return bool((self.places[1:] == self.places[:-1]).any())
+
+    def _changes(self, places: Any, offsets: Any, *, exact: bool) -> Any:
+        """Return how many changes come before these offsets of these places.
+
+        A place has several where a function tells watermarks. ``exact``: else the only change of a place comes before the offsets.
+        """
         at = np.searchsorted(self.places, places, side="right")
-        while len(self.places):
+        while len(self.places) and (self._has_ties or not exact):
             last = np.maximum(at - 1, 0)
             too_far = (at > 0) & (self.places[last] == places) & (self.offsets[last] >= offsets)
             if not too_far.any():

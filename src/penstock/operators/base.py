@@ -56,8 +56,8 @@ class OperatorContext(NodeHost, Protocol):
         """Return this node's clock, the record at hand included; with ``shared``, the one clock of that name (the two sides of a join)."""
         ...
 
-    def times_of(self, columns: Columns, shared: str | None = None) -> tuple[Any, Any]:
-        """Return the time of this node's clock at many records: without each of them, and with it."""
+    def times_of(self, columns: Columns, shared: str | None = None, *, included: bool = True) -> Any:
+        """Return the time of this node's clock at many records: with each of them, or without it."""
         ...
 
     def release(self, time: int, key: bytes) -> None:

@@ -75,7 +75,7 @@ class OuterSide(InnerSide):
 
     def _timed(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> tuple[list[Part], Looks]:
         """Let all records move the clock; return those that have a key and a value, and what they have found."""
-        now = np.concatenate([self.context.times_of(columns, self.clock)[1] for _, columns in parts])
+        now = np.concatenate([self.context.times_of(columns, self.clock) for _, columns in parts])
         order = np.argsort(np.concatenate([columns.places for _, columns in parts]), kind="stable")
         if (np.diff(now[order]) < 0).any():  # what was closed would be open again
             raise Irregular

@@ -66,7 +66,7 @@ class InnerSide:
             np.maximum(times - self.before, 0),
             np.maximum(times + self.after, 0),
         )
-        before, _ = self.context.times_of(columns, f"store/{self.other.name}")
+        before = self.context.times_of(columns, f"store/{self.other.name}", included=False)
         return self.other.find(asked, columns.spots.told.get(self.other.name), before)
 
     def results(self, columns: Columns, matches: Matches) -> Columns:

@@ -266,7 +266,7 @@ def _encoded(lines: JsonLines, items: list[Any]) -> pa.Array | None:
 class Spots:
     """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
 
-    __slots__ = ("arrays", "count", "indexes", "origin", "places", "times", "told")
+    __slots__ = ("arrays", "count", "indexes", "located", "origin", "places", "times", "told")
 
     def __init__(
         self,
@@ -288,6 +288,8 @@ class Spots:
         self.arrays = arrays
         #: where records of several sources go together: the place of each among all of them, and what was told of stores, by name
         self.places: Any = None
+        #: where each is in the order of the epoch, once somebody has asked (``lane.task_time``)
+        self.located: Any = None
         self.told: dict[str, Any] = {}
 
 

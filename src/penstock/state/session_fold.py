@@ -62,7 +62,7 @@ def open_session_fold(
         if columns.keys.has_nulls:
             columns = columns.pick([at for at, key in enumerate(columns.keys.items) if key is not None])
         nulls -= len(columns)
-        _, now = times_of(columns)
+        now = times_of(columns)
         folded = _Folded(rows, fold, columns, now)
         if folded.late and drop_late is None:
             raise Irregular

@@ -36,7 +36,7 @@ def open_add(
         if not len(columns):
             return
         whole, valued = _whole(rows, serdes, columns)
-        oldest, _ = rows.limits_of(times_of(columns)[1][valued])
+        oldest, _ = rows.limits_of(times_of(columns)[valued])
         taken = valued.copy()
         taken[valued] = whole.starts[valued] >= oldest
         told = ToldRows(

@@ -15,8 +15,8 @@ from penstock.state.fold import Failed, Folding
 from penstock.state.segmented import Segmented
 from penstock.state.sheet import Folded, before_of, order_of_places
 
-#: gives the time of the node at many records: without each of them, and with it
-TimesOf: TypeAlias = Callable[[Columns], tuple[Any, Any]]
+#: gives the time of the node at many records, each included
+TimesOf: TypeAlias = Callable[[Columns], Any]
 
 
 class Hopping(NamedTuple):
@@ -81,7 +81,7 @@ def open_window_fold(
         keys = columns.keys.arrow_of(folding.key)
         if keys.null_count:
             raise Irregular
-        _, now = times_of(columns)
+        now = times_of(columns)
         at, starts = windows.starts(columns.timestamps)
         in_time = starts + windows.size > now[at] - windows.grace
         late = int(len(in_time) - in_time.sum())
