@@ -277,7 +277,7 @@ def _topic_difference(topic: str, kafka: Run, penstock: Run, headers: bool) -> l
     for i, record in enumerate(expected[: len(actual)]):
         if record[2] is None:
             expected[i] = (*record[:2], actual[i][2], *record[3:])
-    if expected == actual:
+    if expected == actual or (_internal(topic) == "changelogs" and _but_late_rows(expected, actual)):
         return None
     at = next(
         (i for i, pair in enumerate(zip(expected, actual, strict=False)) if pair[0] != pair[1]),
@@ -287,6 +287,18 @@ def _topic_difference(topic: str, kafka: Run, penstock: Run, headers: bool) -> l
     for label, records in (("kafka:   ", expected), ("penstock:", actual)):
         lines += [f"  {label} {_show(record)}" for record in records[at : at + 3]] or [f"  {label} nothing more"]
     return lines
+
+
+def _but_late_rows(expected: list[Any], actual: list[Any]) -> bool:
+    """Whether only rows are missing that are older than one before: a versioned store logs what it refuses in Kafka only."""
+    newest, rest = -1, list(actual)
+    for row in expected:
+        if rest and rest[0] == row:
+            rest.pop(0)
+        elif row[2] is None or row[2] >= newest:
+            return False
+        newest = max(newest, row[2] or 0)
+    return not rest
 
 
 def _show(record: tuple[Any, ...]) -> str:
