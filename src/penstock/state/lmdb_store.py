@@ -138,12 +138,12 @@ class LmdbState:
     # ---- the environment
 
     def _open_environment(self) -> None:
-        """Open it; of others, close the one that was not used for longest if there are too many."""
+        """Open it; of others, close those that were not used for longest until there is room for this one."""
         boot = boot_id()
         if not self._readonly:
             prepare_folder(Path(self.path), boot)
-        if len(_live) >= MOST_OPEN:
-            any(state._suspend() for state in list(_live))
+        while len(_live) >= MOST_OPEN and any(state._suspend() for state in list(_live)):
+            pass
         with self._resizing() as size:
             if not self._readonly:
                 allocate(f"{self.path}/lock.mdb", LOCK_SIZE, create=True)
