@@ -215,7 +215,7 @@ def test_many_environments_need_few_descriptors_and_all_can_be_read_and_written(
 
 
 def test_a_view_that_somebody_reads_is_not_closed_for_others_unless_it_may_be(tmp_path, monkeypatch):
-    left_open = [LmdbState(tmp_path / f"left{n}") for n in range(5)]  # as by tests before this one
+    left_open = [LmdbState(tmp_path / f"left{n}") for n in range(30)]  # as by tests before this one
     monkeypatch.setattr(lmdb_store, "MOST_OPEN", 2)
     read, again, *others = [LmdbState(tmp_path / str(n)) for n in range(6)]
     again.may_reopen = True
