@@ -31,9 +31,18 @@ ON_CLOSE = EmitStrategy.on_window_close
 FAMILIES: dict[str, Any] = {}
 
 
+#: families in which one record becomes several in front of a node that acts on time
+SPREAD: set[str] = set()
+
+
 def family(function):
     FAMILIES[function.__name__] = function
     return function
+
+
+def spread_family(function):
+    SPREAD.add(function.__name__)
+    return family(function)
 
 
 def append(key, value, aggregate):
@@ -279,6 +288,75 @@ def windows_behind_an_aggregate(builder, random):
     windows = TimeWindows(10, grace=random.choice((0, 5)))
     table = moved.group_by_key(**TEXT).windowed_by(windows)
     windowed_out(table.aggregate(str, append, store=time_store(windows, 10), value=Serdes.string), 10)
+
+
+def several(key, value):
+    """One record becomes one to four, of several keys, some of them twice."""
+    if value is None:
+        return [(key, None)]
+    number = int(value[1:])
+    return [(KEYS[(number * (7 * at + 1)) % 29], f"{value}{'.' * at}") for at in range(number % 4 + 1)]
+
+
+def spread(builder, topic="a"):
+    return builder.stream(topic, **TEXT).flat_map(several)
+
+
+@spread_family
+def spread_and_suppressed(builder, random):
+    table = spread(builder).to_table(store=kv("t"), **TEXT)
+    wait = Suppressed.until_time_limit(random.choice((0, 5, 10)), Buffer.unbounded())
+    table.suppress(wait).to_stream().to("out", **TEXT)
+
+
+@spread_family
+def spread_twice_and_suppressed(builder, random):
+    """Rows of one record in two steps, which may be in other shards each time."""
+    updates = spread(builder).group_by_key(**TEXT).aggregate(str, append, store=kv("t"), value=Serdes.string)
+    again = updates.to_stream().flat_map(lambda key, value: [(KEYS[len(value) % 29], value), (key, value)])
+    table = again.to_table(store=kv("u"), **TEXT)
+    wait = Suppressed.until_time_limit(random.choice((5, 10)), Buffer.unbounded())
+    table.suppress(wait).to_stream().to("out", **TEXT)
+
+
+@spread_family
+def spread_windows_on_close(builder, random):
+    windows = TimeWindows(10, grace=random.choice((0, 3, 7)))
+    closed = spread(builder).group_by_key(**TEXT).windowed_by(windows).emit(ON_CLOSE)
+    windowed_out(closed.aggregate(str, append, store="s", value=Serdes.string), 10)
+
+
+@spread_family
+def spread_sessions_until_they_close(builder, random):
+    windows = SessionWindows(5, grace=random.choice((0, 4)))
+    by_session = spread(builder).group_by_key(**TEXT).windowed_by(windows)
+    table = by_session.aggregate(str, append, merge, store=Stores.session("s", 10**7), value=Serdes.string)
+    sessions_out(table.suppress(Suppressed.until_window_closes(Buffer.unbounded())))
+
+
+@spread_family
+def spread_stream_join(builder, random):
+    window = JoinWindows(5, grace=random.choice((0, 3, 12)))
+    left, right = spread(builder), spread(builder, "b")
+    left.join(right, both, window=window, other_value=Serdes.string, **TEXT).to("out", **TEXT)
+
+
+@spread_family
+def spread_join_with_grace(builder, random):
+    """Rows of one record wait, others change the table that they meet."""
+    table = builder.table("b", **TEXT, store=Stores.versioned("t", history=1000))
+    stream = spread(builder).filter(lambda key, value: key is not None)
+    stream.join(table, both, grace=random.choice((3, 8)), **TEXT).to("out", **TEXT)
+
+
+@spread_family
+def branches_in_several_steps(builder, random):
+    """Two sub-topologies that each get rows of every record: the time of one does not depend on the rows of the other."""
+    stream = spread(builder)
+    stream.group_by_key(**TEXT).aggregate(str, append, store=kv("one"), value=Serdes.string)
+    table = stream.select_key(lambda key, value: None if value is None else value[:1]).to_table(store=kv("t"), **TEXT)
+    wait = Suppressed.until_time_limit(random.choice((5, 10)), Buffer.unbounded())
+    table.suppress(wait).to_stream().to("out", **TEXT)
 
 
 #: a row that has changed since it was asked about is not answered, in Kafka neither: how often that is so depends on the moment

@@ -14,13 +14,29 @@ from typing import Any
 import oracle
 import pytest
 from compare import kafka_side
-from operator_families import COLLAPSING, FAMILIES, LENGTH, TEXT, both, by_key, caches, last_of, script, topics_of
+from operator_families import (
+    COLLAPSING,
+    FAMILIES,
+    LENGTH,
+    SPREAD,
+    TEXT,
+    both,
+    by_key,
+    caches,
+    last_of,
+    script,
+    topics_of,
+)
 
 from penstock import JoinWindows, Serdes, StreamsBuilder
 from penstock.testing import TopologyTestDriver
 
 #: scripts of each family; an epoch holds all records of one
 SCRIPTS = 300
+
+
+def scripts_of(name: str) -> int:
+    return SCRIPTS // 5 if name in SPREAD else SCRIPTS
 
 
 def shape_of(topology: Any) -> tuple[int, int]:
@@ -56,7 +72,7 @@ def penstock(topology: Any, seed: str, steps: Any, *, every: int) -> dict[Any, l
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_update_of_a_key_is_kafkas(name: str) -> None:
     topology = FAMILIES[name]
-    for seed in range(SCRIPTS):
+    for seed in range(scripts_of(name)):
         steps = script(Random(f"{name} {seed}"), topics_of(name), *shape_of(topology))
         expected = kafka(topology, str(seed), steps)
         every = (1000, 7, 23)[seed % 3]
@@ -69,7 +85,7 @@ def test_every_update_of_a_key_is_kafkas(name: str) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_last_value_of_a_key_in_a_cached_store_is_kafkas(name: str) -> None:
     topology = FAMILIES[name]
-    for seed in range(SCRIPTS // 10):
+    for seed in range(scripts_of(name) // 10):
         steps = script(Random(f"cached {name} {seed}"), topics_of(name), *shape_of(topology))
         with caches():
             expected, found = (

@@ -23,7 +23,7 @@ class PipedTime:
         self.clock = EventTime()
         self.times: dict[int, int] = {}
         self._calls: list[tuple[Callable[[int], None], Callable[[], int | None]]] = []
-        self._at_hand = NO_ORIGIN
+        self._at_hand: list[Any] = []
 
     def go_on(self, before: PipedTime) -> None:
         """Take over how far time had come."""
@@ -76,8 +76,12 @@ class PipedTime:
         self._calls.append((f, due))
 
     def release(self, time: int, key: bytes) -> None:
-        self._at_hand = self.origin
+        self._at_hand.append(self.origin)
         self.origin = released_at(self.origin, 0, time, key)
 
     def released(self) -> None:
-        self.origin = self._at_hand
+        self.origin = self._at_hand.pop()
+
+    @property
+    def is_releasing(self) -> bool:
+        return bool(self._at_hand)

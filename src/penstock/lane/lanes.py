@@ -81,6 +81,7 @@ class Lanes:
         check_letters(topology, config)
         plan = make_plan(topology)
         self.levels = plan.level_of
+        self.subtopology_of = plan.subtopology_of
         self._one_shard = plan.one_shard
         self._staying = plan.staying
         self._by_partition = plan.by_partition
@@ -344,12 +345,15 @@ class Lanes:
             rows += task.take_rows()  # records go one by one here
         return rows + self.globals.take_letters()
 
-    def commit(self) -> Iterator[ChangelogRow]:
-        """Seal the epoch of every shard, write it to the state, and yield its changelog rows."""
+    def end_time(self) -> None:
+        """Keep how far time has come: it begins there in the next epoch."""
         self._moves, self._made_times = [], None
         arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
         self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})
+
+    def commit(self) -> Iterator[ChangelogRow]:
+        """Seal what every shard has written, write it to the state, and yield its changelog rows."""
         heard = {shard for _, shard in self._met}
         for shard in sorted(self._ran | heard):
             task = self.tasks[shard]
@@ -371,6 +375,7 @@ class Lanes:
         task.commit_requested = False
         if snapshot is not None:
             self._snapshots[task.shard] = snapshot
+            self._met -= {(level, task.shard) for level in self._steps}
             task.close()
 
     def all_dropped(self) -> dict[tuple[str, str], int]:

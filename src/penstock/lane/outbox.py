@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -25,6 +26,7 @@ from penstock.lane.envelope import (
 )
 from penstock.lane.inbox import Batch, ShortRun
 from penstock.lane.orders import Orders, Report, Stage, encode_report
+from penstock.lane.siblings import Siblings
 from penstock.lane.sink import Row, SinkColumns
 from penstock.log.partitioner import partition_for
 from penstock.plan.plan import Step
@@ -34,6 +36,7 @@ from penstock.state import pending
 from penstock.state.base import Sealed
 from penstock.state.shards import shard_of, shards_of
 from penstock.state.sheet import LogColumns
+from penstock.topology.node import SinkNode
 
 #: rows that are worth a batch: fewer of several shards wait for each other, a batch costs as much as a hundred of them
 MANY = 1000
@@ -49,6 +52,13 @@ class Outbox:
         self._number = task
         self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
         self._emitted = 0
+        self._siblings = Siblings()
+        #: how many sinks of the step lead to each sub-topology
+        self._leads_to = Counter(
+            stage.plan.subtopology_of[stage.plan.source_of(str(node.topic))]
+            for name in step.nodes
+            if isinstance(node := stage.plan.topology.nodes[name], SinkNode) and node.internal
+        )
         #: rows for sinks, and of changelogs, that wait: (store, shard, its rows)
         self._sinking: list[Row] = []
         self._logged: list[tuple[str, int, Collection[Any]]] = []
@@ -58,6 +68,7 @@ class Outbox:
     def leaving(self, outputs: Iterable[Row | SinkColumns]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that have left a task."""
         index = 1  # of a record among all that the task gave out: its order among siblings; before it comes what time gives out
+        self._siblings = Siblings()
         for rows in _runs_of(outputs):
             if isinstance(rows, SinkColumns):
                 if rows.sink.internal:
@@ -101,8 +112,13 @@ class Outbox:
             ]
         number = self._topic_number
         places = [
-            pack_place(row.origin, (*row.origin.sub, index), number.get(row.origin.topic or "", 0), raw)
-            for index, row in records
+            pack_place(
+                row.origin,
+                (*row.origin.sub, self._siblings.position(index, row.origin, plan.subtopology_of[name])),
+                number.get(row.origin.topic or "", 0),
+                raw,
+            )
+            for name, (index, row) in zip(names, records, strict=True)
         ]
         columns: list[Any] = [names, goes, [r.key for _, r in records], [r.value for _, r in records]]
         times, headers = [r.timestamp for _, r in records], [pack_headers(r.headers) for _, r in records]
@@ -158,7 +174,8 @@ class Outbox:
         """Return records for a later step; of those that it only counts, one for each key."""
         plan, columns = self._stage.plan, leaving.columns
         source = plan.source_of(str(leaving.sink.topic))
-        subs = np.arange(index, index + len(columns), dtype=np.int64)
+        subtopology = plan.subtopology_of[source]
+        subs = self._siblings.positions(index, columns, subtopology, alone=self._leads_to[subtopology] == 1)
         keys, values, kind = leaving.keys, leaving.values, RECORD
         if source in plan.counting and values is None:
             keys, values, columns, subs = _counted(keys, columns, subs)

@@ -19,7 +19,7 @@ from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
 from penstock.lane.sink import Row, SinkColumns, open_sink
-from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
+from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, due_of, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
 from penstock.lane.timing import feeds_of
 from penstock.operators.async_map import Calls, CallSpec
@@ -85,6 +85,8 @@ class Task:
         self.origin: Origin = NO_ORIGIN
         #: the place in the order of what time gives out at the moment; None while a record is at hand
         self.placed: Origin | None = None
+        #: what was at hand before each row that time gives out at the moment: (record, its place)
+        self._at_hand: list[tuple[Origin, Origin | None]] = []
         self.outputs: list[Row | SinkColumns] = []
         #: topics of ours whose records are only counted
         self.counted = counted
@@ -137,13 +139,13 @@ class Task:
         try:
             for key, value, timestamp, headers, origin in records:
                 if cursors:
-                    come_to(origin)
+                    come_to(origin, source)
                 self.origin = origin
                 entry(key, value, timestamp, headers)
                 if at_once:
                     self._forward_at_once()
                 if queues:
-                    self.time.punctuate(origin)
+                    self.time.punctuate(origin, source)
         except Exception as error:
             self.judge.fail(error)
 
@@ -310,15 +312,22 @@ class Task:
 
         Invariant: whoever calls this calls ``released`` when the row has gone.
         """
-        self._at_hand = self.origin
         due = time + self.time.clock(node).hold
+        self._at_hand.append((self.origin, self.placed))
         self.time.cap(due)
         self.placed = self.origin = released_at(self.origin, self._numbers[node], due, key)
 
     def released(self) -> None:
         """The row has gone: the record at hand is that of before."""
         self.time.uncap()
-        self.origin, self.placed = self._at_hand, None
+        self.origin, self.placed = self._at_hand.pop()
+        if self._at_hand and self.placed is not None:  # the row was given out while another one is on its way
+            self.time.cap(due_of(self.placed.sub))
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether the record at hand is one that a node has given out because time has come."""
+        return bool(self._at_hand)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

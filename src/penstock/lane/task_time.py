@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from penstock.lane.siblings import are_first, is_first
 from penstock.lane.timeline import Cursor, Timelines
 from penstock.plan.feeds import Feed
 from penstock.processor.punctuation import PunctuationQueue, PunctuationType
@@ -62,7 +63,8 @@ class TaskTime:
         self._cursors: dict[str, Cursor] = {}
         self._clocks: dict[str, EventTime] = {}
         self._calls: list[TimeCall] = []
-        self._stores: list[Any] = []
+        self._stores: list[tuple[str, Any]] = []
+        self._subtopologies: dict[str, tuple[Container[str], Container[str]]] = {}
         self._at = (-1, -1)
         #: whether clocks show an earlier time than it is
         self._capped = False
@@ -98,7 +100,7 @@ class TaskTime:
     def add_store(self, name: str, store: Any) -> None:
         """Let a store whose rows expire go along."""
         store.keep_time(self.clock(f"store/{name}"))
-        self._stores.append(store)
+        self._stores.append((name, store))
 
     def add_call(
         self,
@@ -137,19 +139,24 @@ class TaskTime:
         """Return the time of a clock at many records: with each of them, or without it."""
         feed = self._feeds.get(name, Feed())
         timeline = self._timelines.timeline(feed.group)
-        places, offsets, due = self._located(columns.spots)
+        places, offsets, due, first = self._located(columns.spots)
         time = (timeline.including if included else timeline.before)(places, offsets)
+        if not included and first is not None:  # rows behind the first one of a record come after its time
+            time = np.where(first, time, timeline.including(places, offsets))
         if due is not None:  # rows that time has given out come before the record that moved it
             time = np.where(due < _NEVER, np.minimum(timeline.before(places, offsets), due), time)
         return columns.of_source(held(time, feed.hold))
 
-    def _located(self, spots: Spots) -> tuple[Any, Any, Any]:
-        """Return places and offsets of the source records of a batch, and when those were due that time has given out (None: none has)."""
+    def _located(self, spots: Spots) -> tuple[Any, Any, Any, Any]:
+        """Return places and offsets of the source records of a batch, when those were due that time has given out (None: none has),
+        and which are the first of their record (None: all)."""
         if spots.located is None:
-            arrays, timelines, due = spots.arrays, self._timelines, None
+            arrays, timelines, due, first = spots.arrays, self._timelines, None, None
             if arrays is not None:
                 places = timelines.places(arrays["topic"], arrays["partition"], arrays["reached"])
                 offsets = arrays["offset"]
+                if "sub" in arrays:
+                    first = are_first(arrays["sub"])
                 if "sub" in arrays and arrays["sub"].shape[1] >= 4:
                     due = _dues(arrays["sub"])
             else:
@@ -157,8 +164,9 @@ class TaskTime:
                 places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
                 offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
                 due = np.array([_due_or_never(origin.sub) for origin in origins], dtype=np.int64)
-            spots.located = places, offsets, due
-        located: tuple[Any, Any, Any] = spots.located
+                first = np.array([is_first(origin.sub) for origin in origins], dtype=bool)
+            spots.located = places, offsets, due, first
+        located: tuple[Any, Any, Any, Any] = spots.located
         return located
 
     @property
@@ -183,17 +191,42 @@ class TaskTime:
 
     # ---- going along
 
-    def come_to(self, origin: Origin) -> None:
-        """Come to a record: first what is due before it, then the stores, then the record's own time."""
+    def come_to(self, origin: Origin, source: str) -> None:
+        """Come to a record of a source: first what is due before it, then the stores, then the record's own time."""
         place, offset = self._timelines.place(origin), origin.offset
         self.uncap()
-        self._come_to(place, offset)
+        if (place, offset) != self._at:
+            self._come_to(place, offset)
         self._last, self._at = origin, (place, offset)
         if origin.sub and origin.sub[0] == RELEASED:  # it comes before the record that moved time
             self.cap(due_of(origin.sub))
             return
         for cursor in self._cursors.values():
             self._moved |= cursor.include(place, offset)
+        if not is_first(origin.sub):
+            self._follow(origin, source)
+
+    def _follow(self, origin: Origin, source: str) -> None:
+        """Let what the time of a record makes due leave its sub-topology before a row that comes behind the first of that record.
+
+        The first one may be in another shard: that must make no difference.
+        """
+        nodes, stores = self._subtopology(source)
+        for name, store in self._stores:
+            if name in stores:
+                store.reach()
+        if self.waits:
+            self._run_due(origin, nodes)
+
+    def _subtopology(self, source: str) -> tuple[Container[str], Container[str]]:
+        """Return the nodes and the stores of the sub-topology of a source."""
+        if source not in self._subtopologies:
+            self._subtopologies |= {
+                name: (frozenset(sub.nodes), frozenset(sub.stores))
+                for sub in self._task.topology.subtopologies()
+                for name in sub.nodes
+            }
+        return self._subtopologies[source]
 
     def cap(self, due: int) -> None:
         """Let clocks show no more than this time of the sources: a row that time gives out meets the time at which it was due.
@@ -214,7 +247,7 @@ class TaskTime:
                     clock.reach(cursor.now)
 
     def _come_to(self, place: int, offset: int) -> None:
-        if self.waits and (place, offset) != self._at:  # all that has come of a record runs before what is due by it
+        if self.waits:
             self._release(place, offset)
         for cursor in self._cursors.values():
             self._moved |= cursor.come_to(place, offset)
@@ -224,7 +257,7 @@ class TaskTime:
     def reach_stores(self) -> None:
         """Let the stores come to the time of their clocks."""
         self._moved = False
-        for store in self._stores:
+        for _, store in self._stores:
             store.reach()
 
     def begin(self) -> None:
@@ -250,9 +283,12 @@ class TaskTime:
         place, offset = self._timelines.place(origin), origin.offset
         for cursor in self._cursors.values():
             cursor.seek(place, offset)
-        self.reach_stores()
+        if is_first(origin.sub):
+            self.reach_stores()
         for cursor in self._cursors.values():
             cursor.include(place, offset)
+        if not is_first(origin.sub):
+            self.reach_stores()
         self._moved = True
 
     def is_due(self, timelines: Timelines, nodes: Container[str]) -> bool:
@@ -292,26 +328,30 @@ class TaskTime:
             self._last = self._timelines.origin(*first)
             self._run_due(self._last)
 
-    def _run_due(self, origin: Origin) -> None:
+    def _run_due(self, origin: Origin, among: Container[str] | None = None) -> None:
         nodes = self._nodes
         for call in self._calls:
-            if nodes is not None and call.node not in nodes:
+            if (nodes is not None and call.node not in nodes) or (among is not None and call.node not in among):
                 continue
             due = call.due()
             if due is not None and due <= call.clock.now:
                 self._task.run_timed(call.node, call.run, call.clock.now, origin)
-        self.punctuate(origin)
+        self._punctuate(origin, among)
 
-    def punctuate(self, origin: Origin) -> bool:
-        """Call the punctuators and timers that are due by stream time."""
-        ran, nodes = False, self._nodes
+    def punctuate(self, origin: Origin, source: str) -> None:
+        """Call the punctuators and timers of the sub-topology of a source that are due by stream time."""
+        self._punctuate(origin, self._subtopology(source)[0])
+
+    def _punctuate(self, origin: Origin, among: Container[str] | None) -> None:
+        nodes = self._nodes
         for owner, queue in self.queues.items():
             if not queue.waiting or (nodes is not None and owner not in nodes):
                 continue
+            if among is not None and owner not in among:
+                continue
             now = self.now_of(owner)
             if now >= 0:
-                ran |= queue.punctuate(now, lambda node, f, time: self._task.run_punctuator(node, f, time, origin))
-        return ran
+                queue.punctuate(now, lambda node, f, time: self._task.run_punctuator(node, f, time, origin))
 
     def now_of(self, node: str) -> int:
         """Return the stream time of a node: how far all that its sub-topology reads has come."""

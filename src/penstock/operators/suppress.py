@@ -73,6 +73,8 @@ class Suppress(Operator):
             if final and key.end < buffer.evicted and change.new is not None and not buffer.holds(key):
                 drop_late("late_window", key.start, key.end, buffer.evicted + wait)
                 return
+            if context.is_releasing:  # rows that other nodes give out together may be in other shards: none comes first
+                evict_until(now - wait, emit)
             put(key.end if window_end_time else timestamp, key, change.new, change.old, timestamp, headers)
             evict_until(now - wait, emit)
             if limited and (buffer.records > max_records or buffer.size_bytes > max_bytes):

@@ -81,6 +81,8 @@ class Plan:
     scopes: dict[str, tuple[Serde[Any], ...]] = field(default_factory=dict)
     #: internal sources whose records are only counted, by key: one row may stand for many of them on the way
     counting: frozenset[str] = frozenset()
+    #: source → number of its sub-topology: what one Kafka task would process
+    subtopology_of: dict[str, int] = field(default_factory=dict)
 
     @property
     def timed(self) -> bool:
@@ -280,6 +282,12 @@ def _is_counted(topology: Topology, children: tuple[str, ...]) -> bool:
     return spec.kind is StoreKind.KEY_VALUE and bool(spec.cached) and spec.ttl is None
 
 
+def number_subtopologies(plan: Plan) -> Plan:
+    """Note which sub-topology each source belongs to."""
+    numbers = {name: sub.id for sub in plan.topology.subtopologies() for name in sub.nodes if name in plan.level_of}
+    return replace(plan, subtopology_of=numbers)
+
+
 #: the passes in order; each takes a plan and returns a plan
 PASSES: tuple[Pass, ...] = (
     level_sources,
@@ -292,6 +300,7 @@ PASSES: tuple[Pass, ...] = (
     follow_partitioners,
     scope_stores,
     count_ahead,
+    number_subtopologies,
 )
 
 

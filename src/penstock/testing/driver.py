@@ -9,7 +9,7 @@ smallest timestamp first, each with a barrier of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +19,7 @@ from penstock.clock import MockClock
 from penstock.durations import millis
 from penstock.errors import ConfigError, StoreError, TopologyError, nearest
 from penstock.lane.lanes import Decoded, Lanes
+from penstock.lane.siblings import Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.log.partitioner import partition_for
@@ -98,7 +99,9 @@ class TopologyTestDriver:
         self._wall_clock_moved = False
         self._records_in = 0
         self._barriers = 0
-        self._emitted = 0  # re-keyed rows of the epoch: a row's position among its siblings
+        self._emitted = 0  # rows for later steps, in this epoch
+        self._siblings = Siblings()
+        self._untold: list[int] = []  # levels that have not heard yet of the time at the end
 
     # topics
 
@@ -151,16 +154,16 @@ class TopologyTestDriver:
         if not self.auto_commit:
             self._wall_clock_moved = True
             return
-        self._lanes.begin(self._lanes.told())
+        self._begin()
         self._lanes.punctuate_wall_clock()
-        self._barrier()
+        self._flush()
         self._complete_work()
 
     def commit(self) -> None:
         """Close the epoch: run what waits, let caches forward, write state and changelogs, show the output."""
         if self.auto_commit:
-            self._lanes.begin(self._lanes.told())
-            self._barrier()
+            self._begin()
+            self._flush()
             self._complete_work()
             return
         while self._waiting or self._wall_clock_moved or self._lanes.is_due(self._lanes.told()):
@@ -250,32 +253,67 @@ class TopologyTestDriver:
     # record by record, as Kafka's driver
 
     def _complete_work(self) -> None:
+        """Run all that waits, each record with a barrier of its own; time goes by source records, with all that becomes of them."""
         self._publish(self._lanes.take_rows())
-        while self._heap or self._lanes.is_due(self._lanes.told()):
-            if not self._heap:  # an epoch without a record, as the engine runs one
-                self._lanes.begin(self._lanes.told())
-                self._barrier()
-                continue
-            queue = self._heap.poll()
-            record = queue.poll()
-            if queue.head is not None:
-                self._heap.offer(queue)
-            told = self._lanes.told({(record.origin.topic or "", record.origin.partition)})
-            self._lanes.begin(told)
-            self._lanes.process(record)
-            self._barrier()
+        try:
+            while self._heap or self._untold or self._lanes.is_due(self._lanes.told()):
+                if self._heap:
+                    self._run(self._poll())
+                elif not self._untold:  # an epoch without a record, as the engine runs one
+                    self._begin()
+                self._tell_time()
+                self._write_changelogs()
+                self._barriers += 1
+        except BaseException:
+            self._untold = []
+            raise
 
-    def _barrier(self) -> None:
-        self._lanes.tell()
+    def _poll(self) -> Decoded:
+        queue = self._heap.poll()
+        record = queue.poll()
+        if queue.head is not None:
+            self._heap.offer(queue)
+        return record
+
+    def _run(self, record: Decoded) -> None:
+        if not self._untold or not self._lanes.sources[record.source].internal:
+            self._begin(record)
+        self._lanes.process(record)
+        self._flush()
+
+    def _begin(self, record: Decoded | None = None) -> None:
+        """Begin with a source record, or with none; time has come to its end for the one before."""
+        while self._untold:
+            self._tell(self._untold.pop(0))
+        self._lanes.begin(
+            self._lanes.told(() if record is None else {(record.origin.topic or "", record.origin.partition)})
+        )
+        self._untold = sorted(set(self._lanes.levels.values()))
+
+    def _tell_time(self) -> None:
+        """Bring the levels to the end of time that have no record left."""
+        while self._untold and self._untold[0] < min(self._levels_waiting(), default=self._untold[0] + 1):
+            self._tell(self._untold.pop(0))
+        if not self._untold:
+            self._lanes.end_time()
+
+    def _levels_waiting(self) -> Iterator[int]:
+        heads = (queue.head.source for queue in self._queues.values() if queue.head is not None)
+        return (self._lanes.levels[source] for source in heads if self._lanes.sources[source].internal)
+
+    def _tell(self, level: int) -> None:
+        self._lanes.tell(level)
+        self._flush()
+
+    def _flush(self) -> None:
         self._lanes.flush()
-        self._write_changelogs()
         self._publish(self._lanes.take_rows())
-        self._barriers += 1
 
     def _enqueue(self, raw: Raw) -> None:
         source = self._lanes.source_of(raw.topic)
         assert source is not None
-        place = (raw.topic, raw.partition)
+        # rows on their way to a later step keep their order, whatever partition they are in
+        place = (raw.topic, -1 if self._lanes.sources[source].internal else raw.partition)
         if place not in self._queues:
             self._queues[place] = RecordQueue(lambda r, partition_time: self._lanes.read(source, r, partition_time))
         if self._queues[place].add(raw):
@@ -286,7 +324,7 @@ class TopologyTestDriver:
         for row in rows:
             raw = self._written(row)
             if self._lanes.source_of(raw.topic) is not None:
-                self._enqueue(raw)
+                self._enqueue(self._positioned(raw) if row.internal else raw)
             if raw.topic in self._lanes.globals.topics:
                 self._lanes.globals.apply(raw)
 
@@ -313,6 +351,7 @@ class TopologyTestDriver:
             self._lanes.tell(level)
             self._lanes.flush()
             self._pass_on(self._lanes.take_rows(), by_level)
+        self._lanes.end_time()
         self._write_changelogs()
         self._barriers += 1
 
@@ -332,11 +371,18 @@ class TopologyTestDriver:
         for row in rows:
             raw = self._written(row)
             if row.internal:
-                self._emitted += 1
-                origin = row.origin._replace(sub=(*row.origin.sub, self._emitted))
-                self._admit(raw._replace(origin=origin), by_level)
+                self._admit(self._positioned(raw), by_level)
             elif self._lanes.source_of(raw.topic) is not None or raw.topic in self._lanes.globals.topics:
                 self._waiting.append(raw)
+
+    def _positioned(self, raw: Raw) -> Raw:
+        """Return a row on its way to a later step with its position among its siblings."""
+        source, origin = self._lanes.source_of(raw.topic), raw.origin
+        assert source is not None
+        assert origin is not None
+        self._emitted += 1
+        position = self._siblings.position(self._emitted, origin, self._lanes.subtopology_of[source])
+        return raw._replace(origin=origin._replace(sub=(*origin.sub, position)))
 
     # writing
 
