@@ -2,12 +2,12 @@
 
 from setuptools import Extension, setup
 
-LOOPS = ["log/_batches", "log/_native", "serde/_grouping", "state/_apart", "state/_runs"]
-SHARED = ["src/penstock/log/_columns.h"]
+LOOPS = ["_apart", "_grouping", "_partition_queue", "_record_batches", "_sorted_runs"]
+SHARED = ["src/penstock/native/columns.h"]
 
 setup(
     ext_modules=[
-        Extension(f"penstock.{loops.replace('/', '.')}", [f"src/penstock/{loops}.c"], depends=SHARED, optional=True)
-        for loops in LOOPS
+        Extension(f"penstock.native.{loop}", [f"src/penstock/native/{loop}.c"], depends=SHARED, optional=True)
+        for loop in LOOPS
     ]
 )

@@ -39,8 +39,8 @@ class StubClient:
 
 
 def load(path: str) -> Any:
-    loader = ExtensionFileLoader("_native", path)
-    spec = importlib.util.spec_from_loader("_native", loader)
+    loader = ExtensionFileLoader("_partition_queue", path)
+    spec = importlib.util.spec_from_loader("_partition_queue", loader)
     assert spec is not None
     made = importlib.util.module_from_spec(spec)
     loader.exec_module(made)

@@ -16,6 +16,7 @@ import pytest
 from penstock.log import native
 from penstock.log.native import column_of, shards_of
 from penstock.log.wire import batches
+from penstock.native import loader
 
 HERE = Path(__file__).parent
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -33,8 +34,8 @@ def test_the_loop_in_c_reads_what_the_one_in_python_reads_and_is_clean_under_the
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     if not Path(library.stdout.strip()).is_absolute():
         pytest.skip("gcc has no sanitizer here")
-    source = Path(native.__file__).with_name("_native.c")
-    loops = build(source, tmp_path / f"_native{sysconfig.get_config_var('EXT_SUFFIX')}", *SANITIZED)
+    source = Path(loader.__file__).with_name("_partition_queue.c")
+    loops = build(source, tmp_path / f"_partition_queue{sysconfig.get_config_var('EXT_SUFFIX')}", *SANITIZED)
     stub = build(HERE / "stub_rdkafka.c", tmp_path / "stub_rdkafka.so", *SANITIZED)
     watched = {"LD_PRELOAD": library.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
     ran = subprocess.run(

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from tests.compiler import has_compiler
 
 from penstock.serde import groups as grouping
-from penstock.serde import native
 from penstock.serde.columns import Irregular
 from penstock.serde.groups import Groups, key_order
 
 WAYS = [pytest.param(True, id="in C"), pytest.param(False, id="in Python")]
-in_c = pytest.mark.skipif(native.loops is None, reason="the loops in C are not built here, or left out")
+in_c = pytest.mark.skipif(grouping.loops is None, reason="the loops in C are not built here, or left out")
 #: keys that have much in common, that end where others go on, and that differ only far behind
 keys = (
     st.binary(max_size=3)
@@ -37,7 +36,7 @@ parts = st.integers(-(1 << 40), 1 << 40) | st.integers(-1, 2)
 def way(request, monkeypatch):
     """Run a test that asks for it both ways."""
     wanted = getattr(request, "param", None)
-    if wanted is True and native.loops is None:
+    if wanted is True and grouping.loops is None:
         pytest.skip("the loops in C are not built here, or left out")
     if wanted is False:
         monkeypatch.setattr(grouping, "loops", None)
@@ -106,15 +105,15 @@ def test_records_without_a_key_are_not_grouped():
 def test_it_is_built_where_there_is_a_compiler():
     if not has_compiler() or os.environ.get("PENSTOCK_NATIVE") == "0":
         pytest.skip("no compiler, or left out")
-    assert native.loops is not None
+    assert grouping.loops is not None
 
 
 def test_it_can_be_left_out_by_a_setting():
-    said = "from penstock.serde import groups, native; print(native.loops, groups.loops)"
+    said = "from penstock.serde import groups; print(groups.loops)"
     found = subprocess.run(
         [sys.executable, "-c", said], env=os.environ | {"PENSTOCK_NATIVE": "0"}, capture_output=True, text=True
     )
-    assert found.stdout == "None None\n"
+    assert found.stdout == "None\n"
 
 
 @in_c
@@ -199,9 +198,9 @@ def test_columns_that_are_too_short_are_refused():
         (2, -backwards, data, 0, None),
     ]:
         with pytest.raises(ValueError, match="shorter than its rows"):
-            native.loops.group(*wrong)
+            grouping.loops.group(*wrong)
     with pytest.raises(OverflowError, match="too many"):
-        native.loops.group(1 << 40, offsets, data, 0, None)
+        grouping.loops.group(1 << 40, offsets, data, 0, None)
 
 
 @in_c
@@ -210,7 +209,7 @@ def test_numbers_need_not_lie_at_even_places():
     _, offsets, data = array.buffers()
     odd = memoryview(b"-" + offsets.to_pybytes())[1:]
     odd_part = memoryview(b"-" + part.tobytes())[1:]
-    assert native.loops.group(4, odd, data, 0, odd_part) == native.loops.group(4, offsets, data, 0, part)
+    assert grouping.loops.group(4, odd, data, 0, odd_part) == grouping.loops.group(4, offsets, data, 0, part)
 
 
 @in_c

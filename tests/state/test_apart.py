@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state import fold, native
+from penstock.state import fold
 
 pool: list[object] = [[], [], {}, object(), (), None, 7, "text", b"bytes", 1.5, True, 1 << 80]
 
 
 @pytest.fixture(params=["in C", "in Python"])
 def either_way(request, monkeypatch):
-    if request.param == "in C" and native.objects is None:
+    if request.param == "in C" and fold.objects is None:
         pytest.skip("the loops in C are not built here, or left out")
     if request.param == "in Python":
         monkeypatch.setattr(fold, "objects", None)
@@ -35,8 +35,8 @@ def test_one_among_many_is_found(either_way):
     assert fold.are_apart([])
 
 
-@pytest.mark.skipif(native.objects is None, reason="the loops in C are not built here, or left out")
+@pytest.mark.skipif(fold.objects is None, reason="the loops in C are not built here, or left out")
 def test_what_is_asked_wrongly_is_refused():
     for wrong in [((), frozenset()), ([], set()), ([],), (None, None)]:
         with pytest.raises(TypeError):
-            native.objects.are_apart(*wrong)
+            fold.objects.are_apart(*wrong)

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.state import lmdb_map, lmdb_write, native, runs, runs_in_python
+from penstock.native import loader, sorted_runs
+from penstock.state import lmdb_map, lmdb_write, runs
 from penstock.state.bulk import SortedRows
 from penstock.state.lmdb_store import LmdbState
 
-in_c = pytest.mark.skipif(not native.is_built, reason="the loops in C are not built here, or left out")
+in_c = pytest.mark.skipif(loader.in_c("sorted_runs") is None, reason="the loops in C are not built here, or left out")
 keys = (
     st.binary(max_size=2)
     | st.binary(max_size=12)
@@ -61,8 +62,8 @@ def test_c_says_of_runs_what_python_says(given_runs, asked, lower, upper, backwa
     for column in (pa.array(asked, pa.binary()), pa.array(sorted(asked), pa.binary())[1:]):
         _, offsets, data = column.buffers()
         question = (given_bytes, len(column), offsets, data, column.offset)
-        assert native.loops.find_many(*question) == runs_in_python.find_many(*question)
-    for loops in (native.loops, runs_in_python):
+        assert runs.loops.find_many(*question) == sorted_runs.find_many(*question)
+    for loops in (runs.loops, sorted_runs):
         model = model_of(given_runs)
         assert [loops.find(given_bytes, key) for key in asked] == [model.get(key) for key in asked]
         there = sorted((key, value) for key, value in model.items() if value is not None)
@@ -82,7 +83,7 @@ def test_large_runs_are_merged_and_found():
     asked = [b"k%d" % n for n in range(30_000)]
     wanted = [model.get(key) for key in asked]
     assert runs.find_column(given_bytes, pa.array(asked, pa.binary())).to_pylist() == wanted
-    merged = native.loops.merge(given_bytes, False)
+    merged = runs.loops.merge(given_bytes, False)
     assert runs.find_column([merged], pa.array(asked, pa.binary())).to_pylist() == wanted
     assert merged == packed(model)
 
@@ -98,13 +99,13 @@ def test_a_damaged_run_is_an_error_and_never_a_wild_read(rows, data):
     column = pa.array([*rows, b"other"], pa.binary())
     _, offsets, held = column.buffers()
     for ask in (
-        lambda: native.loops.find([damaged], b"a"),
-        lambda: native.loops.find_many([damaged, damaged], len(column), offsets, held, 0),
-        lambda: native.loops.rows([damaged], None, None, False, 100),
-        lambda: native.loops.rows([damaged], b"a", b"b", True, 100),
-        lambda: native.loops.count([damaged]),
-        lambda: native.loops.unpack(damaged),
-        lambda: native.loops.merge([damaged, damaged], True),
+        lambda: runs.loops.find([damaged], b"a"),
+        lambda: runs.loops.find_many([damaged, damaged], len(column), offsets, held, 0),
+        lambda: runs.loops.rows([damaged], None, None, False, 100),
+        lambda: runs.loops.rows([damaged], b"a", b"b", True, 100),
+        lambda: runs.loops.count([damaged]),
+        lambda: runs.loops.unpack(damaged),
+        lambda: runs.loops.merge([damaged, damaged], True),
     ):
         try:
             ask()
@@ -118,13 +119,13 @@ def test_what_is_asked_for_wrongly_is_refused():
     _, offsets, data = pa.array([b"a", b"b"], pa.binary()).buffers()
     for wrong in [(99, offsets, data, 0), (2, offsets, data, 99), (-1, offsets, data, 0), (2, offsets, None, 0)]:
         with pytest.raises(ValueError, match="shorter than its rows"):
-            native.loops.find_many([run], *wrong)
+            runs.loops.find_many([run], *wrong)
     with pytest.raises(OverflowError, match="65 runs are too many"):
-        native.loops.count([run] * 65)
+        runs.loops.count([run] * 65)
     with pytest.raises(ValueError, match="not as long"):
-        native.loops.count([run[:-1]])
+        runs.loops.count([run[:-1]])
     with pytest.raises(TypeError):
-        native.loops.count([7])
+        runs.loops.count([7])
 
 
 @in_c
@@ -136,17 +137,17 @@ def test_the_loops_are_clean_under_the_sanitizers(tmp_path):
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     if not Path(library.stdout.strip()).is_absolute():
         pytest.skip("gcc has no sanitizer here")
-    source = Path(native.__file__).with_name("_runs.c")
-    built = tmp_path / f"_runs{sysconfig.get_config_var('EXT_SUFFIX')}"
+    source = Path(loader.__file__).with_name("_sorted_runs.c")
+    built = tmp_path / f"_sorted_runs{sysconfig.get_config_var('EXT_SUFFIX')}"
     flags = ["-shared", "-fPIC", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     subprocess.run(["gcc", *flags, f"-I{sysconfig.get_path('include')}", source, "-o", built], check=True)
     program = (
         "import importlib.util, sys\n"
         "from importlib.machinery import ExtensionFileLoader as Loader\n"
-        f"spec = importlib.util.spec_from_loader('_runs', Loader('_runs', {str(built)!r}))\n"
+        f"spec = importlib.util.spec_from_loader('_sorted_runs', Loader('_sorted_runs', {str(built)!r}))\n"
         "made = importlib.util.module_from_spec(spec); spec.loader.exec_module(made)\n"
-        "from penstock.state import native\n"
-        "native.loops = made\n"
+        "from penstock.state import runs\n"
+        "runs.loops = made\n"
         "import pytest\n"
         f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'python or damaged or wrongly', {__file__!r}]))\n"
     )
@@ -176,9 +177,9 @@ def test_c_packs_as_python_packs(rows, skipped, stamped):
             (name, None if value is None else stamp + value)
             for (name, value), stamp in zip(packed_rows, stamps, strict=True)
         ]
-    assert list(runs.RunRows(made)) == packed_rows == runs_in_python.unpack(made)
+    assert list(runs.RunRows(made)) == packed_rows == sorted_runs.unpack(made)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "loops", runs_in_python)
+        patch.setattr(runs, "loops", sorted_runs)
         assert runs.pack(*columns, times) == made
 
 
@@ -212,9 +213,9 @@ def bulk_from_one_row(monkeypatch):
 @pytest.fixture(params=["in C", "in Python"])
 def either_way(request, monkeypatch, bulk_from_one_row):
     """Runs are read by the loops in C, or without them."""
-    if request.param == "in C" and not native.is_built:
+    if request.param == "in C" and loader.in_c("sorted_runs") is None:
         pytest.skip("the loops in C are not built here, or left out")
-    loops = native.loops if request.param == "in C" else runs_in_python
+    loops = runs.loops if request.param == "in C" else sorted_runs
     for module in (runs, lmdb_map, lmdb_write):
         monkeypatch.setattr(module, "loops", loops)
     monkeypatch.setattr(lmdb_write, "is_built", True)
@@ -383,7 +384,7 @@ def test_where_the_loops_are_not_built_no_run_is_made(lmdb, monkeypatch, bulk_fr
 CHANGING = """
 import struct, sys, threading, time
 import numpy as np
-from penstock.state import native
+from penstock.state import runs
 
 ROWS, LARGE = 400_000, 30_000_000
 edges = np.arange(ROWS + 1, dtype=np.uint32) * 6
@@ -392,7 +393,7 @@ keys = b"".join(b"%06d" % n for n in range(ROWS))
 run = bytearray(head + edges.tobytes() + bytes(4 * (ROWS + 1)) + keys + bytes(LARGE))
 begin = len(head) + 4 * (ROWS + 1)
 values = np.frombuffer(run, np.uint32, ROWS + 1, begin)  # where values end: at first none has any bytes
-other = native.loops.merge([bytes(run)], False)
+other = runs.loops.merge([bytes(run)], False)
 ended = set()
 for attempt in range(int(sys.argv[1])):
     values[:] = 0
@@ -402,8 +403,8 @@ for attempt in range(int(sys.argv[1])):
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        made = native.loops.merge([run, other], False)
-        ended.add(len(native.loops.unpack(made)))
+        made = runs.loops.merge([run, other], False)
+        ended.add(len(runs.loops.unpack(made)))
     except ValueError as error:
         assert "does not lie in it" in str(error), error
         ended.add("refused")

@@ -141,21 +141,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def native() -> Finding:
     """Tell whether the loops over rows and over keys are those in C."""
-    from penstock.log import native as of_log
-    from penstock.log.wire import batches as of_wire
-    from penstock.serde import native as of_serde
-    from penstock.state import native as of_state
+    from penstock.native.loader import LOOPS, in_c
 
-    rooms = {
-        "reading and writing": of_log.loops is not None and of_wire.loops is not None,
-        "grouping by key": of_serde.loops is not None,
-        "state of many keys": of_state.is_built,
-    }
-    missing = [what for what, is_built in rooms.items() if not is_built]
+    missing = [what for name, what in LOOPS.items() if in_c(name) is None]
     if not missing:
         return Finding("loops in C", "built, and used")
     found = "left out (PENSTOCK_NATIVE=0), or not built"
-    if len(missing) < len(rooms):
+    if len(missing) < len(LOOPS):
         found = f"not there for {' and '.join(missing)}"
     advice = f"{' and '.join(missing)} cost twice as much or more without: install a C compiler and Python's headers, then Penstock anew"
     return Finding("loops in C", found, advice, may=True)

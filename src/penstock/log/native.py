@@ -1,14 +1,13 @@
 """Rows without objects: the loops over what is written and read, in C, where a compiler has built them.
 
-The client is called for each row, and asked for each field of each record: a microsecond of Python and its objects either way. ``_native``
-does the same on Arrow's columns in a quarter of the time, and lets other threads run meanwhile. It is a *plugin* of the client (a setting
+The client is called for each row, and asked for each field of each record: a microsecond of Python and its objects either way.
+``_partition_queue`` does the same on Arrow's columns in a quarter of the time, and lets other threads run meanwhile. It is a *plugin* of the client (a setting
 of librdkafka), which is how it comes to know the clients. Where it was not built (`loops` is None) the same is done in Python; a program
 sees no difference. ``PENSTOCK_NATIVE=0`` leaves it out.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any
 from zlib import crc32
 
@@ -16,15 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-try:
-    from confluent_kafka import cimpl
+from penstock.native.loader import in_c
 
-    from penstock.log import _native
-
-    _native.link_to(cimpl.__file__)
-    loops: Any = None if os.environ.get("PENSTOCK_NATIVE") == "0" else _native
-except ImportError:
-    loops = None
+loops: Any = in_c("partition_queue")
 
 PLUGINS = "plugin.library.paths"
 

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.native.loader import in_c
 from penstock.serde.columns import Irregular
-from penstock.serde.native import loops
+
+loops: Any = in_c("grouping")
 
 #: bytes of a key that are compared as one number
 _WORD = 8

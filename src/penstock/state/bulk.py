@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.native.sorted_runs import stamped_rows
 from penstock.state.lmdb_format import LONG, PLAIN
 
 #: rows that become Python objects at a time: few enough to stay in the cache
@@ -148,13 +149,6 @@ class Segmenting:
         if len(packed) != 8 * len(keys) or min(map(len, keys), default=self._behind) < self._behind:
             raise ValueError("a row of the changelog has a key that is too short to hold a time")
         return np.frombuffer(packed, ">i8").astype(np.int64) // self._interval
-
-
-def stamped_rows(times: Any, values: pa.Array) -> pa.Array:
-    """Return values as base rows have them: behind a timestamp of 8 bytes, big-endian."""
-    packed = pa.py_buffer(np.array(times, ">i8").tobytes())
-    stamps = pa.Array.from_buffers(pa.binary(8), len(times), [None, packed]).cast(values.type)
-    return pc.binary_join_element_wise(stamps, values, pa.scalar(b"", values.type))
 
 
 def are_short(keys: pa.Array) -> bool:

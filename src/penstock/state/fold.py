@@ -16,17 +16,19 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.native.loader import in_c
 from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Called, Changed, Column, Columns, Commits, Irregular, OnColumns, present
 from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
-from penstock.state.native import objects
 from penstock.state.sheet import Before, Folded, Sheet, int64_sums
 from penstock.state.write_back import WriteBack
 
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
 #: whose class is not ``kept`` has to be settled
 FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable[[Any], Any]], Any]
+#: tells whether objects are apart, in C; None: not built
+objects = in_c("apart")
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
 _CONSTANT = _FIXED | {NoneType}

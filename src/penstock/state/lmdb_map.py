@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from penstock.state.base import SortedRows, prefix_end
 from penstock.state.lmdb_format import LONG, PLAIN, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
-from penstock.state.native import loops
-from penstock.state.runs import RunRows, find_column
+from penstock.state.runs import RunRows, find_column, loops
 
 if TYPE_CHECKING:
     from penstock.state.lmdb_store import LmdbState

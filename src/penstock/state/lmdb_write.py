@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.native.loader import in_c
 from penstock.state import runs
 from penstock.state.base import SortedRows
 from penstock.state.lmdb_format import LONG, PLAIN, pack_bucket, run_key, stored_key, unpack_bucket, user_key
-from penstock.state.native import is_built, loops
-from penstock.state.runs import RunRows
+from penstock.state.runs import RunRows, loops
+
+#: whether runs are made: with the Python twin they are only read
+is_built = in_c("sorted_runs") is not None
 
 #: so many rows in order are a run; fewer cost less one by one, now and when they are read
 BULK = 1024

@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.state.native import loops
+from penstock.native.loader import loop
+
+loops = loop("sorted_runs")
 
 #: bytes from which on a run is not merged any more; its numbers hold twice as many
 MOST_BYTES = 1 << 30

@@ -1,11 +1,10 @@
-"""Rows by column become record batches, one open batch for each partition; the loop is in C (``log/_batches.c``).
+"""Rows by column become record batches, one open batch for each partition; the loop is in C (``native/_record_batches.c``).
 
 A batch is open until it is full or wanted. Batches that have arrived are used again: to make memory new costs as much as to fill it.
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,16 +17,13 @@ from penstock.log.base import Row, RowColumns, TopicPartition
 from penstock.log.native import column_of
 from penstock.log.wire.requests import Identity
 from penstock.log.wire.settings import CODECS, Settings
-
-try:
-    from penstock.log import _batches
-
-    loops: Any = None if os.environ.get("PENSTOCK_NATIVE") == "0" else _batches
-except ImportError:  # not built: this writer is not used
-    loops = None
+from penstock.native.loader import in_c
 
 if TYPE_CHECKING:
-    from penstock.log._batches import Batch, Rows
+    from penstock.native._record_batches import Batch, Rows
+
+#: None: not built, and this writer is not used
+loops: Any = in_c("record_batches")
 
 #: memory of batches that are not in use is kept up to this many bytes
 KEPT_BYTES = 64 << 20

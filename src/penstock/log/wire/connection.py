@@ -22,7 +22,7 @@ from penstock.log.wire.settings import Address, Settings
 from penstock.log.wire.waiting import SLICE_SECONDS
 
 if TYPE_CHECKING:
-    from penstock.log._batches import Batch
+    from penstock.native._record_batches import Batch
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from penstock.log.wire.settings import Address, Settings
 from penstock.log.wire.waiting import Waiting
 
 if TYPE_CHECKING:
-    from penstock.log._batches import Batch
+    from penstock.native._record_batches import Batch
 
 #: batches of a partition that a broker can tell from new ones
 WINDOW = 5

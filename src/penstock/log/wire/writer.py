@@ -21,7 +21,7 @@ from penstock.log.wire.settings import Settings
 from penstock.log.wire.waiting import Waiting
 
 if TYPE_CHECKING:
-    from penstock.log._batches import Rows
+    from penstock.native._record_batches import Rows
 
 #: bytes of rows that are made into columns at a time
 WINDOW_BYTES = 4 << 20

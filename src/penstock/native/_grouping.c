@@ -353,6 +353,6 @@ static PyObject *group(PyObject *module, PyObject *args) {
 
 static PyMethodDef METHODS[] = {{"group", group, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.serde._grouping", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.native._grouping", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__grouping(void) { return PyModule_Create(&MODULE); }

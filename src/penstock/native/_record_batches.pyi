@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import Buffer
 
-from penstock.log._native import Column
+from penstock.native._partition_queue import Column
 from penstock.record import Headers
 
 class Rows:

@@ -66,6 +66,6 @@ done:
 
 static PyMethodDef METHODS[] = {{"are_apart", are_apart, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.state._apart", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.native._apart", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__apart(void) { return PyModule_Create(&MODULE); }

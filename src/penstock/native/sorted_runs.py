@@ -1,4 +1,4 @@
-"""What `_runs.c` does, in plain words: the truth that the loops are held to, and what reads runs where these were not built."""
+"""What `_sorted_runs.c` does, in plain words: the truth that the loops are held to, and what reads runs where these were not built."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-
-from penstock.state.bulk import stamped_rows
+import pyarrow.compute as pc
 
 #: key, value; None is deleted
 Row: TypeAlias = tuple[bytes, bytes | None]
@@ -130,6 +129,13 @@ def pack(rows: int, names: Any, values: Any, times: Any) -> bytes:
     (key_edges, key_data), (value_edges, value_data) = _parts(keys), _parts(held)
     head = _HEAD.pack(rows, held.null_count, len(key_data), len(value_data))
     return b"".join([head, key_edges, value_edges, marks, key_data, value_data])
+
+
+def stamped_rows(times: Any, values: pa.Array) -> pa.Array:
+    """Return values as base rows have them: behind a timestamp of 8 bytes, big-endian."""
+    packed = pa.py_buffer(np.array(times, ">i8").tobytes())
+    stamps = pa.Array.from_buffers(pa.binary(8), len(times), [None, packed]).cast(values.type)
+    return pc.binary_join_element_wise(stamps, values, pa.scalar(b"", values.type))
 
 
 def _parts(column: pa.Array) -> tuple[bytes, memoryview]:

@@ -9,7 +9,7 @@
 
    INVARIANT: the memory of a batch does not move and is not written while somebody looks at it (`looks`). */
 
-#include "_columns.h"
+#include "columns.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "written for little-endian machines: without this file rows are written by librdkafka"
@@ -208,7 +208,7 @@ static PyMethodDef ROWS_METHODS[] = {
     {"runs", (PyCFunction)rows_runs, METH_NOARGS, NULL}, {"row", (PyCFunction)rows_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyType_Slot ROWS_SLOTS[] = {{Py_tp_new, rows_new}, {Py_tp_dealloc, rows_free}, {Py_tp_methods, ROWS_METHODS}, {0, NULL}};
-static PyType_Spec ROWS = {"penstock.log._batches.Rows", sizeof(Rows), 0, Py_TPFLAGS_DEFAULT, ROWS_SLOTS};
+static PyType_Spec ROWS = {"penstock.native._record_batches.Rows", sizeof(Rows), 0, Py_TPFLAGS_DEFAULT, ROWS_SLOTS};
 
 /* ---- headers: objects of Python, read while nobody else runs */
 
@@ -526,7 +526,7 @@ static PyType_Slot BATCH_SLOTS[] = {{Py_tp_new, batch_new},          {Py_tp_deal
                                     {Py_tp_methods, BATCH_METHODS},  {Py_tp_getset, BATCH_FIELDS},
                                     {Py_sq_length, batch_size},      {Py_bf_getbuffer, batch_look},
                                     {Py_bf_releasebuffer, batch_look_away}, {0, NULL}};
-static PyType_Spec BATCH = {"penstock.log._batches.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT, BATCH_SLOTS};
+static PyType_Spec BATCH = {"penstock.native._record_batches.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT, BATCH_SLOTS};
 
 /* ---- the module */
 
@@ -544,9 +544,9 @@ static PyObject *crc32c(PyObject *module, PyObject *given) {
 static PyMethodDef METHODS[] = {{"crc32c", crc32c, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "penstock.log._batches", NULL, sizeof(PyTypeObject *), METHODS, NULL, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "penstock.native._record_batches", NULL, sizeof(PyTypeObject *), METHODS, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__batches(void) {
+PyMODINIT_FUNC PyInit__record_batches(void) {
     make_crc_table();
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2"))

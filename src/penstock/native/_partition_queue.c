@@ -7,7 +7,7 @@
 
    INVARIANT: nothing here serves callbacks. Those of confluent_kafka need a state that only its own calls have. */
 
-#include "_columns.h"
+#include "columns.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -561,9 +561,9 @@ static PyMethodDef METHODS[] = {
     {"take", take, METH_VARARGS, NULL},   {"shards", shards, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.log._native", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.native._partition_queue", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__native(void) {
+PyMODINIT_FUNC PyInit__partition_queue(void) {
     make_crc_table();
     return PyModule_Create(&MODULE);
 }

@@ -673,6 +673,6 @@ static PyMethodDef METHODS[] = {
     {"unpack", unpack, METH_O, NULL},   {"rows", rows, METH_VARARGS, NULL}, {"count", count, METH_O, NULL}, {"merge", merge, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.state._runs", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.native._sorted_runs", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__runs(void) { return PyModule_Create(&MODULE); }
+PyMODINIT_FUNC PyInit__sorted_runs(void) { return PyModule_Create(&MODULE); }
