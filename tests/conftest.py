@@ -4,6 +4,7 @@ Set ``PENSTOCK_EXPLORE=1`` to look for new examples. Everything that starts Spar
 the other, beside all the others: two of them at once would fight for the cores.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ SPARK = (
     "cli/test_doctor.py",
     "dev/test_cluster.py",
 )
+
+NUMBERS = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,3 +80,10 @@ def _no_topics_are_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = admin.topics().keys()
     yield
     admin.delete_topics(admin.topics().keys() - before)
+
+
+@pytest.fixture
+def name() -> Callable[[str], str]:
+    """Give names that no other test has: the broker is shared."""
+    number = next(NUMBERS)
+    return lambda word: f"{word}-{os.getpid()}-{number}"

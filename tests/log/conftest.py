@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
+from penstock.log import wire_producer
 from penstock.log.base import Log
 from penstock.log.kafka import KafkaLog
 from penstock.log.memory import MemoryLog
-from penstock.log.wire import choice
 
-NUMBERS = itertools.count()
 #: a topic that is missing is given up soon
 IMPATIENT = {"producer.topic.metadata.propagation.max.ms": 500}
 
@@ -28,10 +25,10 @@ def body(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def use(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if body == "wire" and choice.loops is None:
+    if body == "wire" and wire_producer.loops is None:
         pytest.skip("the loops in C are not built here")
     if body == "librdkafka":
-        monkeypatch.setattr(choice, "loops", None)
+        monkeypatch.setattr(wire_producer, "loops", None)
 
 
 @pytest.fixture(params=["memory", *BODIES])
@@ -43,10 +40,3 @@ def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         made = KafkaLog(request.getfixturevalue("kafka_broker").bootstrap_servers, IMPATIENT, timeout=30)
     yield made
     made.close()
-
-
-@pytest.fixture
-def name() -> Callable[[str], str]:
-    """Give names that no other test has: the broker is shared."""
-    number = next(NUMBERS)
-    return lambda word: f"{word}-{os.getpid()}-{number}"

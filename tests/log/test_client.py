@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.kafka_wire.settings import spoken
 from penstock.log.client import Connection, portable
 from penstock.log.kafka import KafkaLog
-from penstock.log.wire.settings import spoken
 
 SASL = {
     "security.protocol": "SASL_SSL",

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from tests.compiler import has_compiler
 
 from penstock.errors import BrokerError, ProductionError
-from penstock.log import native, producer, ranges, reader
+from penstock.kafka_wire.protocol import batches
+from penstock.log import native, producer, ranges, reader, wire_producer
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.rows import records_of
-from penstock.log.wire import batches, choice
 from penstock.record import raw_name, undecodable_name
 from penstock.state.shards import shard_of
 
@@ -36,10 +36,10 @@ def way(request, monkeypatch):
     wanted = getattr(request, "param", None)
     if wanted is None:
         return
-    if wanted != "in Python" and (native.loops is None or choice.loops is None):
+    if wanted != "in Python" and (native.loops is None or wire_producer.loops is None):
         pytest.skip("the loops in C are not built here")
     if wanted != "wire":
-        monkeypatch.setattr(choice, "loops", None)
+        monkeypatch.setattr(wire_producer, "loops", None)
     if wanted == "in Python":
         for module in (native, producer, ranges, reader):
             monkeypatch.setattr(module, "loops", None)
@@ -85,7 +85,7 @@ def test_it_is_built_where_there_is_a_compiler():
     if not has_compiler():
         pytest.skip("no compiler")
     assert native.loops is not None
-    assert choice.loops is not None
+    assert wire_producer.loops is not None
 
 
 def test_it_can_be_left_out_by_a_setting():
@@ -190,7 +190,7 @@ def test_random_bytes_go_through_every_reader(kafka_broker, log, topic, name, mo
     """What is written by the writer that takes all bytes is read by all readers, those in Python without the other headers."""
     rows = hostile_rows(topic, 1, 500)
     with monkeypatch.context() as patch:
-        patch.setattr(choice, "loops", batches.loops)
+        patch.setattr(wire_producer, "loops", batches.loops)
         if batches.loops is None:
             pytest.skip("the loops in C are not built here")
         other = KafkaLog(kafka_broker.bootstrap_servers)

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.kafka_wire.protocol import batches
 from penstock.log import native
 from penstock.log.native import column_of, shards_of
-from penstock.log.wire import batches
 from penstock.native import loader
 
 HERE = Path(__file__).parent

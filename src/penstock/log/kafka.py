@@ -12,7 +12,7 @@ from penstock.log.patience import Patience
 from penstock.log.producer import PlainProducer, TransactionalProducer
 from penstock.log.ranges import KafkaRanges
 from penstock.log.reader import KafkaReader
-from penstock.log.wire.choice import wire_producer
+from penstock.log.wire_producer import wire_producer
 
 
 class KafkaLog:

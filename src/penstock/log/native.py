@@ -1,9 +1,9 @@
 """Rows without objects: the loops over what is written and read, in C, where a compiler has built them.
 
 The client is called for each row, and asked for each field of each record: a microsecond of Python and its objects either way.
-``_partition_queue`` does the same on Arrow's columns in a quarter of the time, and lets other threads run meanwhile. It is a *plugin* of the client (a setting
-of librdkafka), which is how it comes to know the clients. Where it was not built (`loops` is None) the same is done in Python; a program
-sees no difference. ``PENSTOCK_NATIVE=0`` leaves it out.
+``_partition_queue`` does the same on Arrow's columns in a quarter of the time, and lets other threads run meanwhile. It is a *plugin* of
+the client (a setting of librdkafka), which is how it comes to know the clients. Where it was not built (`loops` is None) the same is done
+in Python; a program sees no difference. ``PENSTOCK_NATIVE=0`` leaves it out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record batches written in C. ``log.wire.batches`` says what for."""
+"""Record batches written in C. ``kafka_wire.protocol.batches`` says what for."""
 
 from collections.abc import Sequence
 from typing import Any

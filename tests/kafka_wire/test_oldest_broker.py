@@ -10,10 +10,11 @@ from proxy import Proxy
 from penstock.dev import server
 from penstock.dev.broker import QUICK_START, Broker
 from penstock.errors import FencedError
+from penstock.kafka_wire.producer import VERIFYING, TransactionalWire
+from penstock.kafka_wire.protocol import requests
+from penstock.log import wire_producer
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
-from penstock.log.wire import choice, requests
-from penstock.log.wire.producer import VERIFYING, TransactionalWire
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_both_writers_commit_and_abort_and_all_readers_read(log, topic, name, bo
 
 
 def test_rows_that_come_after_their_transaction_was_aborted_are_never_visible(through, log, topic, name, caplog):
-    if choice.loops is None:
+    if wire_producer.loops is None:
         pytest.skip("the loops in C are not built here")
     producer = log.producer(name("app"))
     with caplog.at_level(logging.WARNING, "penstock.kafka"):

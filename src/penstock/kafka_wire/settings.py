@@ -192,7 +192,7 @@ def spoken(settings: Mapping[str, Any], batch_bytes: int | None = None) -> Setti
     (('a', 1), ('b', 9092))
     >>> spoken({"bootstrap.servers": "a:1", "sasl.mechanism": "OAUTHBEARER"})
     Traceback (most recent call last):
-    penstock.log.wire.settings.NotSpoken: sasl.mechanism=OAUTHBEARER
+    penstock.kafka_wire.settings.NotSpoken: sasl.mechanism=OAUTHBEARER
     """
     given = _Given(settings)
     identification = str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower()

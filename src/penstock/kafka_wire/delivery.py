@@ -13,16 +13,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.kafka_wire.errors import UNKNOWN, NoTrust, Refused
+from penstock.kafka_wire.net.cluster import Cluster
+from penstock.kafka_wire.net.connection import Connection
+from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.batches import Batches, Stream
+from penstock.kafka_wire.protocol.primitives import Out
+from penstock.kafka_wire.settings import Address, Settings
 from penstock.log.base import TopicPartition
 from penstock.log.failures import NO_TOPIC
-from penstock.log.wire import requests
-from penstock.log.wire.batches import Batches, Stream
-from penstock.log.wire.cluster import Cluster
-from penstock.log.wire.connection import Connection
-from penstock.log.wire.faults import UNKNOWN, NoTrust, Refused
-from penstock.log.wire.primitives import Out
-from penstock.log.wire.settings import Address, Settings
-from penstock.log.wire.waiting import Waiting
 
 if TYPE_CHECKING:
     from penstock.native._record_batches import Batch

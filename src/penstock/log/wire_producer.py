@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+from penstock.kafka_wire.producer import PlainWire, TransactionalWire
+from penstock.kafka_wire.protocol.batches import loops
+from penstock.kafka_wire.settings import NotSpoken, spoken
 from penstock.log.base import Producer
 from penstock.log.client import Connection, logger
 from penstock.log.patience import Patience
-from penstock.log.wire.batches import loops
-from penstock.log.wire.producer import PlainWire, TransactionalWire
-from penstock.log.wire.settings import NotSpoken, spoken
 
 
 def wire_producer(

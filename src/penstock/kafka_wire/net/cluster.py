@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from penstock.clock import stopwatch_us
+from penstock.kafka_wire.errors import NoTrust, Refused, check
+from penstock.kafka_wire.net.connection import Connection
+from penstock.kafka_wire.net.security import tls_context
+from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.requests import Api, Found
+from penstock.kafka_wire.settings import Address, Settings
 from penstock.log.base import TopicPartition
 from penstock.log.failures import NO_TOPIC
-from penstock.log.wire import requests
-from penstock.log.wire.connection import Connection
-from penstock.log.wire.faults import NoTrust, Refused, check
-from penstock.log.wire.requests import Api, Found
-from penstock.log.wire.security import tls_context
-from penstock.log.wire.settings import Address, Settings
-from penstock.log.wire.waiting import Waiting
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.dev.broker import QUICK_START, Broker
 from penstock.dev.server import free_ports
+from penstock.kafka_wire.producer import TransactionalWire
+from penstock.log import wire_producer
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
-from penstock.log.wire import choice
-from penstock.log.wire.producer import TransactionalWire
 
 HOST, PARTITIONS = "127.0.0.1", 4
 
@@ -27,7 +27,7 @@ def random_id():
 @pytest.fixture(scope="module")
 def two_brokers(tmp_path_factory):
     """A cluster: the first is the controller and has the coordinators, the second may be killed."""
-    if choice.loops is None:
+    if wire_producer.loops is None:
         pytest.skip("the loops in C are not built here")
     controller, second_port = free_ports(HOST, 2)
     first_port = free_ports(HOST, 1)[0]

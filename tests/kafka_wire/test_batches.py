@@ -9,10 +9,10 @@ import reference
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock.kafka_wire.protocol.batches import loops
 from penstock.log.native import column_of
 from penstock.log.partitioner import partition_for
 from penstock.log.row_size import row_bytes
-from penstock.log.wire.batches import loops
 
 pytestmark = pytest.mark.skipif(loops is None, reason="the loops in C are not built here")
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
+from penstock.kafka_wire.errors import UNKNOWN, Refused, check
+from penstock.kafka_wire.net.cluster import Cluster
+from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.requests import GROUP, NOBODY, TRANSACTION, Api, Codes, Identity
 from penstock.log.base import TopicPartition
-from penstock.log.wire import requests
-from penstock.log.wire.cluster import Cluster
-from penstock.log.wire.faults import UNKNOWN, Refused, check
-from penstock.log.wire.requests import GROUP, NOBODY, TRANSACTION, Api, Codes, Identity
-from penstock.log.wire.waiting import Waiting
 
 T = TypeVar("T")
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import BrokerError
+from penstock.kafka_wire.errors import Refused, check
+from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.requests import NOBODY, Identity
+from penstock.kafka_wire.settings import Settings
+from penstock.kafka_wire.transactions import Transactions, give_offsets
+from penstock.kafka_wire.writer import RowWriter
 from penstock.log.base import OnRefused, Row, TopicPartition
 from penstock.log.client import logger
 from penstock.log.failures import INVALID_TXN_STATE, NO_TOPIC, OUT_OF_TURN, protocol_error
 from penstock.log.patience import Patience
-from penstock.log.wire import requests
-from penstock.log.wire.faults import Refused, check
-from penstock.log.wire.requests import NOBODY, Identity
-from penstock.log.wire.settings import Settings
-from penstock.log.wire.transactions import Transactions, give_offsets
-from penstock.log.wire.waiting import Waiting
-from penstock.log.wire.writer import RowWriter
 
 #: how long an abort waits for the answers to what was sent
 ANSWER_SECONDS = 10.0

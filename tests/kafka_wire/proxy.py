@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from penstock.log.wire.primitives import In, Out
+from penstock.kafka_wire.protocol.primitives import In, Out
 
 #: what is done with a request: cut before it, in the middle of it, after it so that the answer is lost. None: nothing. A number: rows that
 #: come with it are not written, and this error is answered; a negative one: they are written, and the error is answered all the same.

@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.log.wire.faults import Refused
-from penstock.log.wire.settings import Settings
+from penstock.kafka_wire.errors import Refused
+from penstock.kafka_wire.settings import Settings
 
 SASL_FAILED = 58
 #: sends bytes to the broker, returns what it answers

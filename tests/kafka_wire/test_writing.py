@@ -12,20 +12,20 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.errors import BrokerError, ConfigError, ProductionError, TopicError
+from penstock.kafka_wire.producer import PlainWire, TransactionalWire
+from penstock.kafka_wire.settings import NotSpoken, spoken
+from penstock.log import wire_producer
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.partitioner import partition_for
 from penstock.log.producer import PlainProducer, TransactionalProducer
-from penstock.log.wire import choice
-from penstock.log.wire.producer import PlainWire, TransactionalWire
-from penstock.log.wire.settings import NotSpoken, spoken
 
 PARTITIONS = 4
 
 
 @pytest.fixture(autouse=True)
 def built():
-    if choice.loops is None:
+    if wire_producer.loops is None:
         pytest.skip("the loops in C are not built here")
 
 
@@ -280,7 +280,7 @@ def test_settings_that_are_not_known_are_left_to_librdkafka(kafka, name, setting
 
 def test_without_the_loop_in_c_rows_are_librdkafka_s(kafka, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "penstock.kafka")
-    monkeypatch.setattr(choice, "loops", None)
+    monkeypatch.setattr(wire_producer, "loops", None)
     assert isinstance(kafka().producer(None), PlainProducer)
     assert "not built" in caplog.text
 

@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from penstock.dev.broker import QUICK_START, Broker
 from penstock.dev.server import free_ports
 from penstock.errors import BrokerError
+from penstock.kafka_wire.producer import TransactionalWire
+from penstock.log import wire_producer
 from penstock.log.base import TopicSpec
 from penstock.log.client import portable
 from penstock.log.kafka import KafkaLog
-from penstock.log.wire import choice
-from penstock.log.wire.producer import TransactionalWire
 
 HOST = "127.0.0.1"
 LISTENERS = ("PLAINTEXT", "CONTROLLER", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -128,7 +128,7 @@ def written(secured, name, protocol, **settings):
 
 @pytest.fixture(autouse=True)
 def built():
-    if choice.loops is None:
+    if wire_producer.loops is None:
         pytest.skip("the loops in C are not built here")
 
 

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.errors import BrokerError, FencedError, ProductionError
+from penstock.kafka_wire.delivery import Delivery, Sent
+from penstock.kafka_wire.errors import Refused, said
+from penstock.kafka_wire.net.cluster import Cluster
+from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.protocol.batches import Batches, Stream, columns_of, rows_of
+from penstock.kafka_wire.protocol.requests import NOBODY, Identity
+from penstock.kafka_wire.settings import Settings
 from penstock.log.base import WINDOW, OnRefused, Row, RowColumns, TopicPartition
 from penstock.log.failures import NO_PARTITION, TOO_LARGE, protocol_error
 from penstock.log.patience import Patience
 from penstock.log.row_size import row_bytes
-from penstock.log.wire.batches import Batches, Stream, columns_of, rows_of
-from penstock.log.wire.cluster import Cluster
-from penstock.log.wire.delivery import Delivery, Sent
-from penstock.log.wire.faults import Refused, said
-from penstock.log.wire.requests import NOBODY, Identity
-from penstock.log.wire.settings import Settings
-from penstock.log.wire.waiting import Waiting
 
 if TYPE_CHECKING:
     from penstock.native._record_batches import Rows

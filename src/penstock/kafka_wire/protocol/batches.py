@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.kafka_wire.protocol.requests import Identity
+from penstock.kafka_wire.settings import CODECS, Settings
 from penstock.log.base import Row, RowColumns, TopicPartition
 from penstock.log.native import column_of
-from penstock.log.wire.requests import Identity
-from penstock.log.wire.settings import CODECS, Settings
 from penstock.native.loader import in_c
 
 if TYPE_CHECKING:

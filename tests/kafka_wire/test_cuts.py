@@ -15,10 +15,11 @@ from proxy import HOW, Proxy
 
 from penstock.dev.broker import QUICK_START, Broker
 from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
+from penstock.kafka_wire.producer import PlainWire, TransactionalWire
+from penstock.kafka_wire.protocol import requests
+from penstock.log import wire_producer
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
-from penstock.log.wire import choice, requests
-from penstock.log.wire.producer import PlainWire, TransactionalWire
 
 PARTITIONS = 3
 #: small, so that a transaction has many of them
@@ -43,7 +44,7 @@ def through():
 
 @pytest.fixture
 def proxy(through):
-    if choice.loops is None:
+    if wire_producer.loops is None:
         pytest.skip("the loops in C are not built here")
     proxy = through[0]
     proxy.cuts.clear()

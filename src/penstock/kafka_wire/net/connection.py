@@ -13,13 +13,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.clock import stopwatch_us
-from penstock.log.wire import requests
-from penstock.log.wire.faults import Late, NoTrust, Refused, check
-from penstock.log.wire.primitives import Out
-from penstock.log.wire.requests import Api
-from penstock.log.wire.security import authenticate
-from penstock.log.wire.settings import Address, Settings
-from penstock.log.wire.waiting import SLICE_SECONDS
+from penstock.kafka_wire.errors import Late, NoTrust, Refused, check
+from penstock.kafka_wire.net.security import authenticate
+from penstock.kafka_wire.net.waiting import SLICE_SECONDS
+from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.primitives import Out
+from penstock.kafka_wire.protocol.requests import Api
+from penstock.kafka_wire.settings import Address, Settings
 
 if TYPE_CHECKING:
     from penstock.native._record_batches import Batch

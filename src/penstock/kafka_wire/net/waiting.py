@@ -6,9 +6,9 @@ import math
 import threading
 
 from penstock.clock import stopwatch_us
+from penstock.kafka_wire.errors import Late, Refused
+from penstock.kafka_wire.settings import Settings
 from penstock.log.patience import Patience
-from penstock.log.wire.faults import Late, Refused
-from penstock.log.wire.settings import Settings
 
 #: calls that wait are cut into slices, so that Ctrl-C and a hurry are heard
 SLICE_SECONDS = 1.0

@@ -1,0 +1,1 @@
+"""Kafka's protocol as data: bytes in, bytes out, no I/O."""
