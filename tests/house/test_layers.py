@@ -86,7 +86,7 @@ FENCES = {
             "ranges",
             "reader",
             "rows",
-            "taps",
+            "partition_queue",
         )
     },
     "pytest": {"testing/broker.py", "testing/spark.py"},

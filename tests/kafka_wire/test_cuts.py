@@ -400,14 +400,14 @@ def test_a_cluster_that_is_away_for_too_long_may_be_aborted_when_it_is_back(prox
     log.close()
 
 
-def test_a_hurry_ends_the_wait(proxy, topic, name):
+def test_expediting_ends_the_wait(proxy, topic, name):
     log = KafkaLog(f"127.0.0.1:{proxy.port}", SMALL, timeout=600)
     producer = log.producer(name("app"))
     producer.init()
     producer.begin()
     producer.produce_columns(columns(topic, 0, 3000))
     proxy.closed = True
-    threading.Timer(0.5, log.hurry).start()
+    threading.Timer(0.5, log.expedite).start()
     with pytest.raises(BrokerError):
         producer.commit()
     proxy.closed = False

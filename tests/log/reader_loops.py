@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message
 
 from penstock.errors import BrokerError
-from penstock.log import taps
+from penstock.log import partition_queue
 from penstock.log.rows import records_of
 from penstock.record import undecodable_name
 
@@ -113,7 +113,7 @@ def in_python(given: list[tuple[Any, ...]], end: int, most: int, rounds: int) ->
                 timestamp=(1, time),
             )
         )
-    tap = taps.Messages(StubClient(messages), "t", 0)  # type: ignore[arg-type]
+    tap = partition_queue.Messages(StubClient(messages), "t", 0)  # type: ignore[arg-type]
     return outcome(lambda: tap.take(end, most), rounds)
 
 
@@ -128,8 +128,8 @@ def main(loops_path: str, stub_path: str) -> None:
     client = StubClient([])
     stub.stub_client(ctypes.c_void_p(id(client)))
     assert ctypes.CDLL(loops_path).conf_init(ctypes.c_void_p(1), None, None, 0) == 0
-    taps.loops = loops
-    tap = taps.Tap(client, "t", 0)  # type: ignore[arg-type]
+    partition_queue.loops = loops
+    tap = partition_queue.PartitionQueue(client, "t", 0)  # type: ignore[arg-type]
     gone_on = 0
     for seed in range(400):
         chosen = random.Random(seed)

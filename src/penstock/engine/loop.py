@@ -164,7 +164,7 @@ class Loop:
         """End after the epoch that runs; at once if the cluster does not answer."""
         if not self.stopping:
             self.stopping = True
-            self._log.hurry()
+            self._log.expedite()
             threading.Thread(target=self._see_to_the_end, name="penstock-stop", daemon=True).start()
         self._wake.set()
 

@@ -20,8 +20,8 @@ from penstock.kafka_wire.transactions import Transactions, give_offsets
 from penstock.kafka_wire.writer import RowWriter
 from penstock.log.base import OnRefused, Row, TopicPartition
 from penstock.log.client import logger
+from penstock.log.deadline import Deadline
 from penstock.log.failures import INVALID_TXN_STATE, NO_TOPIC, OUT_OF_TURN, protocol_error
-from penstock.log.patience import Patience
 
 #: how long an abort waits for the answers to what was sent
 ANSWER_SECONDS = 10.0
@@ -32,8 +32,8 @@ VERIFYING = 4
 class TransactionalWire(RowWriter):
     """Exactly once: rows and offsets become visible together, at ``commit``, or never."""
 
-    def __init__(self, settings: Settings, patience: Patience, transactional_id: str) -> None:
-        super().__init__(settings, patience, transactional_id)
+    def __init__(self, settings: Settings, deadline: Deadline, transactional_id: str) -> None:
+        super().__init__(settings, deadline, transactional_id)
         self._id = transactional_id
         self._transactions = Transactions(self._cluster, transactional_id, settings.transaction_ms)
         self._is_open = False
@@ -93,7 +93,7 @@ class TransactionalWire(RowWriter):
         answers under way are waited for. Rows whose answers do not come are locked out by a new epoch of our identity.
         """
         self._check_fenced()
-        self._delivery.hear(Waiting(self._patience, self._settings, ANSWER_SECONDS))
+        self._delivery.hear(Waiting(self._deadline, self._settings, ANSWER_SECONDS))
         self._forget_rows()
         with self._saying("abort the transaction", abortable=False):
             if self._added or self._groups:
@@ -163,8 +163,8 @@ class TransactionalWire(RowWriter):
 class PlainWire(RowWriter):
     """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
 
-    def __init__(self, settings: Settings, patience: Patience) -> None:
-        super().__init__(settings, patience, None)
+    def __init__(self, settings: Settings, deadline: Deadline) -> None:
+        super().__init__(settings, deadline, None)
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
 
     def init(self) -> None:

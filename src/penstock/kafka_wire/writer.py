@@ -16,8 +16,8 @@ from penstock.kafka_wire.protocol.batches import Batches, Stream, columns_of, ro
 from penstock.kafka_wire.protocol.requests import NOBODY, Identity
 from penstock.kafka_wire.settings import Settings
 from penstock.log.base import WINDOW, OnRefused, Row, RowColumns, TopicPartition
+from penstock.log.deadline import Deadline
 from penstock.log.failures import NO_PARTITION, TOO_LARGE, protocol_error
-from penstock.log.patience import Patience
 from penstock.log.row_size import row_bytes
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ MOST_OPEN_BYTES = 64 << 20
 class RowWriter:
     """What both bodies share: rows to batches, batches to leaders, and what went wrong."""
 
-    def __init__(self, settings: Settings, patience: Patience, transactional_id: str | None) -> None:
+    def __init__(self, settings: Settings, deadline: Deadline, transactional_id: str | None) -> None:
         self._settings = settings
-        self._patience = patience
+        self._deadline = deadline
         self._transactional = transactional_id is not None
         self._cluster = Cluster(settings)
         self._batches = Batches(settings)
@@ -183,7 +183,7 @@ class RowWriter:
         self._is_dirty = False
 
     def _waiting(self) -> Waiting:
-        return Waiting(self._patience, self._settings)
+        return Waiting(self._deadline, self._settings)
 
     def _partitions(self, topic: str) -> int:
         """Return how many partitions a topic has. One that is missing may be about to appear."""

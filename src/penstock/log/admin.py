@@ -32,9 +32,9 @@ from confluent_kafka.admin import (
 from penstock.clock import SystemClock
 from penstock.log.base import Offsets, TopicDescription, TopicPartition, TopicSpec
 from penstock.log.client import Connection
+from penstock.log.deadline import Deadline
 from penstock.log.failures import broker_error, kafka_error, made
 from penstock.log.groups import Groups
-from penstock.log.patience import Patience
 from penstock.log.topics import check_configs, check_partitions
 
 T = TypeVar("T")
@@ -46,12 +46,12 @@ LONG_SECONDS = 120.0
 
 
 class KafkaAdmin:
-    """The admin client of a cluster. What fails for a passing reason is tried again until the patience is over."""
+    """The admin client of a cluster. What fails for a passing reason is tried again until the deadline."""
 
-    def __init__(self, connection: Connection, patience: Patience) -> None:
+    def __init__(self, connection: Connection, deadline: Deadline) -> None:
         self._connection = connection
-        self._patience = patience
-        self._request_seconds = min(REQUEST_SECONDS, patience.seconds)
+        self._deadline = deadline
+        self._request_seconds = min(REQUEST_SECONDS, deadline.seconds)
         self._client = made(AdminClient, connection.settings("admin"))
         self._groups = Groups(connection)
 
@@ -284,7 +284,7 @@ class KafkaAdmin:
                 return call()
             except KafkaException as exception:
                 error = broker_error(kafka_error(exception), doing)
-                if not error.retriable or self._patience.is_over((now_ms() - began) / 1000):
+                if not error.retriable or self._deadline.is_over((now_ms() - began) / 1000):
                     raise error from exception
             self._client.poll(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -292,7 +292,7 @@ class Log(Protocol):
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
         ...
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         """Wait no longer than a few seconds for a cluster that does not answer, from now on: the program wants to end."""
         ...
 

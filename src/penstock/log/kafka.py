@@ -8,7 +8,7 @@ from typing import Any
 from penstock.log.admin import KafkaAdmin
 from penstock.log.base import Producer, Reader
 from penstock.log.client import Connection
-from penstock.log.patience import Patience
+from penstock.log.deadline import Deadline
 from penstock.log.producer import PlainProducer, TransactionalProducer
 from penstock.log.ranges import KafkaRanges
 from penstock.log.reader import KafkaReader
@@ -20,7 +20,7 @@ class KafkaLog:
 
     def __init__(self, bootstrap_servers: str, kafka: Mapping[str, Any] | None = None, *, timeout: float = 60) -> None:
         self.connection = Connection(bootstrap_servers, dict(kafka or {}))
-        self._patience = Patience(timeout)
+        self._deadline = Deadline(timeout)
         self._admin: KafkaAdmin | None = None
         self._made: list[Producer | Reader | KafkaRanges] = []
 
@@ -28,36 +28,36 @@ class KafkaLog:
     def admin(self) -> KafkaAdmin:
         """The one admin client, made when it is first asked for."""
         if self._admin is None:
-            self._admin = KafkaAdmin(self.connection, self._patience)
+            self._admin = KafkaAdmin(self.connection, self._deadline)
         return self._admin
 
     def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> Producer:
         """Make a producer: transactional, or without an id one that writes at least once; in batches of so many bytes at most."""
-        made = wire_producer(self.connection, self._patience, transactional_id, batch_bytes)
+        made = wire_producer(self.connection, self._deadline, transactional_id, batch_bytes)
         if made is None and transactional_id is None:
-            made = PlainProducer(self.connection, self._patience, batch_bytes=batch_bytes)
+            made = PlainProducer(self.connection, self._deadline, batch_bytes=batch_bytes)
         elif made is None and transactional_id is not None:
-            made = TransactionalProducer(self.connection, self._patience, transactional_id, batch_bytes=batch_bytes)
+            made = TransactionalProducer(self.connection, self._deadline, transactional_id, batch_bytes=batch_bytes)
         assert made is not None
         self._made.append(made)
         return made
 
     def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
-        patience = self._patience if timeout is None else Patience(timeout, self._patience.hurry)
-        made = KafkaReader(self.connection, self.admin, patience, committed=committed)
+        deadline = self._deadline if timeout is None else Deadline(timeout, self._deadline.expedited)
+        made = KafkaReader(self.connection, self.admin, deadline, committed=committed)
         self._made.append(made)
         return made
 
     def ranges(self, *, timeout: float) -> KafkaRanges:
         """Make a reader of small ranges, several at once. ``timeout``: seconds to wait for what must come."""
-        made = KafkaRanges(self.connection, Patience(timeout, self._patience.hurry))
+        made = KafkaRanges(self.connection, Deadline(timeout, self._deadline.expedited))
         self._made.append(made)
         return made
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         """Wait no longer than a few seconds for a cluster that does not answer, from now on: the program wants to end."""
-        self._patience.hurry.set()
+        self._deadline.expedited.set()
 
     def close(self) -> None:
         """Close everything that was made here."""

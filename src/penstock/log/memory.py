@@ -36,7 +36,7 @@ class MemoryLog:
         """Make a reader of committed records, or of all; there is nothing to wait for."""
         return MemoryReader(self._cluster, committed)
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         """Do nothing: nobody waits."""
 
     def close(self) -> None:

@@ -23,9 +23,9 @@ from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import OnRefused, Row, RowColumns, TopicPartition
 from penstock.log.bounded import bounded, keep_for_ever
 from penstock.log.client import Connection
+from penstock.log.deadline import Deadline
 from penstock.log.failures import FENCED, broker_error, kafka_error, made
 from penstock.log.native import column_of, loops, plugged
-from penstock.log.patience import Patience
 from penstock.record import raw_name, undecodable_name
 
 T = TypeVar("T")
@@ -42,9 +42,9 @@ STUCK = "STUCK"
 class _RowWriter:
     """What both producers share: the loop over rows, and deliveries that failed."""
 
-    def __init__(self, connection: Connection, patience: Patience, batch_bytes: int | None, **required: Any) -> None:
+    def __init__(self, connection: Connection, deadline: Deadline, batch_bytes: int | None, **required: Any) -> None:
         self._connection = connection
-        self._patience = patience
+        self._deadline = deadline
         self._failed: list[tuple[KafkaError, str]] = []
         settings = connection.settings("producer", **required)
         settings |= {"delivery.report.only.error": True, "on_delivery": self._on_failed_delivery}
@@ -106,7 +106,7 @@ class _RowWriter:
         while left := self._serving(self._client.flush, SLICE_SECONDS):
             self._raise_failed()
             waiting, idle = left, 0.0 if left < waiting else idle + SLICE_SECONDS
-            if self._patience.is_over(idle):
+            if self._deadline.is_over(idle):
                 error = KafkaError(KafkaError._TIMED_OUT, f"{left} rows wait still")
                 late = broker_error(error, "deliver all rows in time")
                 late.abortable = True  # nothing was committed: it may be aborted
@@ -138,7 +138,7 @@ class _RowWriter:
                 raise KafkaException(KafkaError(code))
 
     def _produce_when_there_is_room(self, row: Row) -> None:
-        for _ in self._patience.turns(_QUEUE_FULL_SECONDS):
+        for _ in self._deadline.waits(_QUEUE_FULL_SECONDS):
             self._serving(self._client.poll, _QUEUE_FULL_SECONDS)
             try:
                 return self._produce_with_headers(row)
@@ -195,7 +195,7 @@ class _RowWriter:
     def _in_slices(self, doing: str, call: Callable[[float], Any]) -> None:
         """Run a call with a slice of time, again and again while it says that it may go on."""
         client = self._client
-        for _ in self._patience.turns(SLICE_SECONDS):
+        for _ in self._deadline.waits(SLICE_SECONDS):
             if client is not self._client:  # in a thread that was left behind: another client has taken over
                 return
             try:
@@ -239,13 +239,13 @@ def _meant(raised: KafkaException | SystemError) -> KafkaException | None:
 class TransactionalProducer(_RowWriter):
     """Exactly once: rows and offsets become visible together, at ``commit``, or never.
 
-    ``patience`` is how long ``init``, ``flush``, ``commit`` and ``abort`` wait for a cluster that does not answer.
+    ``deadline`` is how long ``init``, ``flush``, ``commit`` and ``abort`` wait for a cluster that does not answer.
     """
 
     def __init__(
-        self, connection: Connection, patience: Patience, transactional_id: str, *, batch_bytes: int | None = None
+        self, connection: Connection, deadline: Deadline, transactional_id: str, *, batch_bytes: int | None = None
     ) -> None:
-        super().__init__(connection, patience, batch_bytes, transactional_id=transactional_id)
+        super().__init__(connection, deadline, batch_bytes, transactional_id=transactional_id)
         self._id = transactional_id
         self._groups: dict[str, Any] = {}
         self._stuck = False
@@ -279,7 +279,7 @@ class TransactionalProducer(_RowWriter):
             self._in_slices(doing, lambda seconds: client.send_offsets_to_transaction(positions, member, seconds))
 
         try:
-            bounded(send, self._patience.seconds + GRACE_SECONDS)
+            bounded(send, self._deadline.seconds + GRACE_SECONDS)
         except TimeoutError as error:
             self._stuck = True
             raise BrokerError(
@@ -328,8 +328,8 @@ class TransactionalProducer(_RowWriter):
 class PlainProducer(_RowWriter):
     """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
 
-    def __init__(self, connection: Connection, patience: Patience, *, batch_bytes: int | None = None) -> None:
-        super().__init__(connection, patience, batch_bytes, enable_idempotence=True)
+    def __init__(self, connection: Connection, deadline: Deadline, *, batch_bytes: int | None = None) -> None:
+        super().__init__(connection, deadline, batch_bytes, enable_idempotence=True)
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._committers: dict[str, Consumer] = {}
 

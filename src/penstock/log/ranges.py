@@ -16,9 +16,9 @@ from penstock.errors import BrokerError
 from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import TopicPartition
 from penstock.log.client import Connection
+from penstock.log.deadline import Deadline
 from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error
 from penstock.log.native import loops
-from penstock.log.patience import Patience
 from penstock.log.rows import RangeRows, rows_of
 from penstock.record import undecodable_name
 
@@ -28,10 +28,10 @@ BATCH = 10_000
 
 
 class KafkaRanges:
-    """Reads committed records. A read is given up when no answer has come for as long as the patience lasts."""
+    """Reads committed records. A read is given up when no answer has come for as long as the deadline allows."""
 
-    def __init__(self, connection: Connection, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, connection: Connection, deadline: Deadline) -> None:
+        self._deadline = deadline
         # a broker that has come back is found soon
         self._client = assigned_consumer(connection, "penstock-letters", FETCH_WAIT_MS, reconnect_backoff_max_ms=1000)
         self._met = Met(self._client)
@@ -71,7 +71,7 @@ class KafkaRanges:
         while waiting:
             messages = self._next_messages()
             idle = 0 if messages else idle + 1
-            if self._patience.is_over(idle * POLL_SECONDS):
+            if self._deadline.is_over(idle * POLL_SECONDS):
                 raise self._missing or _not_reached(waiting)
             for message in messages:
                 place = (message.topic() or "", message.partition() or 0)

@@ -18,10 +18,10 @@ from penstock.log.admin import KafkaAdmin
 from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
+from penstock.log.deadline import Deadline
 from penstock.log.native import loops
-from penstock.log.patience import Patience
+from penstock.log.partition_queue import POLL_SECONDS, Messages, PartitionQueue, next_messages
 from penstock.log.rows import RangeRows, all_headers, records_of
-from penstock.log.taps import POLL_SECONDS, Messages, Tap, next_messages
 
 BATCH = 10_000
 
@@ -29,16 +29,16 @@ BATCH = 10_000
 class KafkaReader:
     """Reads committed records, or all of them. One client, used for one range after the other.
 
-    A range is given up when no answer has come for as long as the patience lasts.
+    A range is given up when no answer has come for as long as the deadline allows.
     """
 
     def __init__(
-        self, connection: Connection, admin: KafkaAdmin, patience: Patience, *, committed: bool = True
+        self, connection: Connection, admin: KafkaAdmin, deadline: Deadline, *, committed: bool = True
     ) -> None:
         self._connection = connection
         self._admin = admin
         self._committed = committed
-        self._patience = patience
+        self._deadline = deadline
         self._client = self._consumer(fetch_wait_ms=1)
         self._turn = 0  # whose range the client reads: that of the last caller of ``read``
         self._met = Met(self._client)
@@ -70,10 +70,14 @@ class KafkaReader:
         """Yield the records of a range in blocks, each with the offset after it."""
         if start >= end:
             return
-        tap = Messages(self._client, topic, partition) if loops is None else Tap(self._client, topic, partition)
+        tap = (
+            Messages(self._client, topic, partition)
+            if loops is None
+            else PartitionQueue(self._client, topic, partition)
+        )
         turn, reached, idle = self._begin(topic, partition, start), start, 0
         try:
-            while not self._patience.is_over(idle * POLL_SECONDS):
+            while not self._deadline.is_over(idle * POLL_SECONDS):
                 self._check_turn(turn)
                 at, rows = tap.take(end, most)
                 idle = 0 if at is not None else idle + 1

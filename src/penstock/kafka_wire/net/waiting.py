@@ -1,4 +1,4 @@
-"""How long one call waits for a cluster that does not answer: as long as its patience lasts, with a pause before each new try."""
+"""How long one call waits for a cluster that does not answer: until its deadline, with a pause before each new try."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import threading
 from penstock.clock import stopwatch_us
 from penstock.kafka_wire.errors import Late, Refused
 from penstock.kafka_wire.settings import Settings
-from penstock.log.patience import Patience
+from penstock.log.deadline import Deadline
 
-#: calls that wait are cut into slices, so that Ctrl-C and a hurry are heard
+#: calls that wait are cut into slices, so that Ctrl-C and a shorter deadline are heard
 SLICE_SECONDS = 1.0
 #: the cluster is about to be done with the transaction before: it is asked again soon
 CONCURRENT_TRANSACTIONS = 51
@@ -18,10 +18,10 @@ SOON_SECONDS = 0.002
 
 
 class Waiting:
-    """One call's waiting: for as long as nothing goes on, ``most`` seconds if that is less than the patience."""
+    """One call's waiting: for as long as nothing goes on, ``most`` seconds if that is less than the deadline."""
 
-    def __init__(self, patience: Patience, settings: Settings, most: float = math.inf) -> None:
-        self._patience = patience
+    def __init__(self, deadline: Deadline, settings: Settings, most: float = math.inf) -> None:
+        self._deadline = deadline
         self._most = most
         self._settings = settings
         self._since = stopwatch_us()
@@ -41,8 +41,8 @@ class Waiting:
         self._pause = self._settings.backoff_seconds
 
     def check(self) -> None:
-        """Raise if the patience is over."""
-        if self.seconds >= self._most or self._patience.is_over(self.seconds):
+        """Raise if the deadline is over."""
+        if self.seconds >= self._most or self._deadline.is_over(self.seconds):
             raise self.fault or Late("the cluster does not answer")
 
     def pause(self, fault: Refused | OSError) -> None:

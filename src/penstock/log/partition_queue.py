@@ -32,7 +32,7 @@ class Messages:
         return reached, rows_of(*self._place, messages) if messages else None
 
 
-class Tap:
+class PartitionQueue:
     """Takes columns from a queue of the partition's own. To be made before the partition is assigned.
 
     From then on the client's own calls do not see records of the partition, whoever asks.
