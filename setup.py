@@ -2,7 +2,7 @@
 
 from setuptools import Extension, setup
 
-LOOPS = ["_apart", "_grouping", "_partition_queue", "_record_batches", "_sorted_runs"]
+LOOPS = ["_grouping", "_partition_queue", "_record_batches", "_sorted_runs"]
 SHARED = ["src/penstock/native/columns.h"]
 
 setup(

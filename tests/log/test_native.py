@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
-import subprocess
-import sys
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.compiler import has_compiler
 
 from penstock.errors import BrokerError, ProductionError
 from penstock.kafka_wire.protocol import batches
-from penstock.log import native, producer, ranges, reader, wire_producer
+from penstock.log import partition_queue, wire_producer
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.rows import records_of
 from penstock.record import raw_name, undecodable_name
-from penstock.state.shards import shard_of
 
-BYTES = st.none() | st.binary(max_size=40)
 WAYS = ["in C", "in Python", "wire"]
 
 
@@ -36,13 +28,12 @@ def way(request, monkeypatch):
     wanted = getattr(request, "param", None)
     if wanted is None:
         return
-    if wanted != "in Python" and (native.loops is None or wire_producer.loops is None):
+    if wanted != "in Python" and (partition_queue.loops is None or wire_producer.loops is None):
         pytest.skip("the loops in C are not built here")
     if wanted != "wire":
         monkeypatch.setattr(wire_producer, "loops", None)
     if wanted == "in Python":
-        for module in (native, producer, ranges, reader):
-            monkeypatch.setattr(module, "loops", None)
+        monkeypatch.setattr(partition_queue, "loops", None)
 
 
 @pytest.fixture
@@ -79,21 +70,6 @@ def stable_end(log, topic, partition):
     while log.admin.stable_offsets(places) != (ends := log.admin.end_offsets(places)):
         pass
     return ends[topic, partition]
-
-
-def test_it_is_built_where_there_is_a_compiler():
-    if not has_compiler():
-        pytest.skip("no compiler")
-    assert native.loops is not None
-    assert wire_producer.loops is not None
-
-
-def test_it_can_be_left_out_by_a_setting():
-    said = "from penstock.log import native; print(native.loops, native.plugged({}))"
-    found = subprocess.run(
-        [sys.executable, "-c", said], env=os.environ | {"PENSTOCK_NATIVE": "0"}, capture_output=True, text=True
-    )
-    assert found.stdout == "None {}\n"
 
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)
@@ -205,7 +181,7 @@ def test_random_bytes_go_through_every_reader(kafka_broker, log, topic, name, mo
 
     all_told = [row[2:] for row in rows]
     less_told = [(*row[2:5], told_in_python(row[5])) for row in rows]
-    told = less_told if native.loops is None else all_told
+    told = less_told if partition_queue.loops is None else all_told
     assert all_told != less_told
     one = log.reader()
     assert [record[3:] for record in one.read(topic, 0, 0, 500)] == told
@@ -216,7 +192,7 @@ def test_random_bytes_go_through_every_reader(kafka_broker, log, topic, name, mo
     short = log.ranges(timeout=10)
     for start in range(500):
         found = short.read([(topic, 0, start, start + 1)], 1000)
-        if native.loops is not None and undecodable_name(rows[start][5]) is not None:
+        if partition_queue.loops is not None and undecodable_name(rows[start][5]) is not None:
             assert found is None  # the other reader tells all of it
         else:
             assert [record[3:] for rows_found in found for record in records_of(rows_found)] == [told[start]]
@@ -228,7 +204,7 @@ def test_header_names_of_random_bytes_are_written(log, topic, writer, monkeypatc
     writer.produce(rows)
     writer.commit()
     wanted = [row[2:] for row in rows]
-    if native.loops is None:  # the client cannot be told such a name: it is escaped
+    if partition_queue.loops is None:  # the client cannot be told such a name: it is escaped
         escaped = [
             tuple((raw_name(name).decode(errors="backslashreplace"), data) for name, data in row[5]) for row in rows
         ]
@@ -337,27 +313,14 @@ def test_a_full_queue_is_waited_for(kafka_broker, topic, name):
     log.close()
 
 
-@given(st.lists(BYTES), st.integers(1, 64), st.integers(0, 5), st.integers(0, 3))
-def test_shards_are_those_of_single_keys(keys, shards, partition, cut):
-    array = pa.array(keys, pa.binary())[cut:]
-    wanted = [shard_of(key, shards, partition) for key in keys[cut:]]
-    assert native.shards_of(array, shards, partition % shards).tolist() == wanted
-
-
-def test_what_is_no_client_of_ours_and_columns_that_are_too_short_are_refused(log):
-    if native.loops is None:
-        pytest.skip("not built")
-    column = native.column_of(pa.array([b"a", b"b"], pa.binary()))
-    times = np.arange(2)
+def test_what_is_no_client_of_ours_is_refused():
+    if partition_queue.loops is None:
+        pytest.skip("the loops in C are not built here")
+    row = ("t", 0, b"k", b"v", 1, ((b"h", None),))
     with pytest.raises(ValueError, match="not made with this plugin"):
-        native.loops.produce(Producer({"bootstrap.servers": "nowhere:1"}), "t", 2, 0, None, column, column, times, 0)
-    ours = Producer(native.plugged({"bootstrap.servers": "nowhere:1"}))
-    for wrong in [(3, 0, None, column, column, np.arange(3)), (2, 0, None, column, column, times[:1])]:
-        with pytest.raises(ValueError, match="shorter than its rows"):
-            native.loops.produce(ours, "t", *wrong, 4)
-    with pytest.raises(ValueError, match="shorter than its rows"):
-        native.loops.produce(ours, "t", 2, 0, np.zeros(1, np.int32), column, column, times, 4)
-    with pytest.raises(ValueError, match="shorter than its rows"):
-        native.loops.shards(5, column, 4, 0)
+        partition_queue.loops.produce_row(Producer({"bootstrap.servers": "nowhere:1"}), *row)
+    ours = Producer(partition_queue.plugged({"bootstrap.servers": "nowhere:1"}))
+    assert partition_queue.loops.produce_row(ours, *row) == 0
+    ours.purge()
     del ours
     gc.collect()  # the plugin forgets a client that is gone

@@ -1,9 +1,6 @@
 """Records by key, keys in order: in C as in Python."""
 
-import os
 import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiler import has_compiler
 
 from penstock.serde import groups as grouping
 from penstock.serde.columns import Irregular
@@ -100,20 +96,6 @@ def test_many_keys_are_grouped_as_few():
 def test_records_without_a_key_are_not_grouped():
     with pytest.raises(Irregular):
         Groups(pa.array([b"a", None]))
-
-
-def test_it_is_built_where_there_is_a_compiler():
-    if not has_compiler() or os.environ.get("PENSTOCK_NATIVE") == "0":
-        pytest.skip("no compiler, or left out")
-    assert grouping.loops is not None
-
-
-def test_it_can_be_left_out_by_a_setting():
-    said = "from penstock.serde import groups; print(groups.loops)"
-    found = subprocess.run(
-        [sys.executable, "-c", said], env=os.environ | {"PENSTOCK_NATIVE": "0"}, capture_output=True, text=True
-    )
-    assert found.stdout == "None\n"
 
 
 @in_c

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
-import shutil
 import subprocess
 import sys
-import sysconfig
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -126,39 +122,6 @@ def test_what_is_asked_for_wrongly_is_refused():
         runs.loops.count([run[:-1]])
     with pytest.raises(TypeError):
         runs.loops.count([7])
-
-
-@in_c
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_the_loops_are_clean_under_the_sanitizers(tmp_path):
-    """The same comparisons, with every read and write watched."""
-    if os.environ.get("PENSTOCK_SANITIZED"):
-        pytest.skip("this is the inner run")
-    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    if not Path(library.stdout.strip()).is_absolute():
-        pytest.skip("gcc has no sanitizer here")
-    source = Path(loader.__file__).with_name("_sorted_runs.c")
-    built = tmp_path / f"_sorted_runs{sysconfig.get_config_var('EXT_SUFFIX')}"
-    flags = ["-shared", "-fPIC", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    subprocess.run(["gcc", *flags, f"-I{sysconfig.get_path('include')}", source, "-o", built], check=True)
-    program = (
-        "import importlib.util, sys\n"
-        "from importlib.machinery import ExtensionFileLoader as Loader\n"
-        f"spec = importlib.util.spec_from_loader('_sorted_runs', Loader('_sorted_runs', {str(built)!r}))\n"
-        "made = importlib.util.module_from_spec(spec); spec.loader.exec_module(made)\n"
-        "from penstock.state import runs\n"
-        "runs.loops = made\n"
-        "import pytest\n"
-        f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'python or damaged or wrongly', {__file__!r}]))\n"
-    )
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": library.stdout.strip(),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PENSTOCK_SANITIZED": "1",
-    }
-    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
 
 
 @in_c

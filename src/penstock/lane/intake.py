@@ -16,8 +16,8 @@ from penstock.lane.orders import READING, Orders, Report, Stage, encode_report
 from penstock.lane.run import tell_times
 from penstock.lane.timeline import PARTITIONS
 from penstock.lane.worker import Worker
-from penstock.log.native import shards_of
 from penstock.log.rows import RangeRows
+from penstock.state.shards import shard_column
 
 #: topic, partition, start, end
 Range = tuple[str, int, int, int]
@@ -96,7 +96,7 @@ def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.Record
     count, shards = rows.size, stage.shards
     shard = np.zeros(count, dtype=np.int32)
     if stage.plan.steps[0].exchange and rows.topic not in stage.gathered(topics):
-        shard = shards_of(rows.keys, shards, rows.partition % shards)
+        shard = shard_column(rows.keys, shards, rows.partition % shards)
     headers = pa.nulls(count, pa.binary())
     if rows.headers is not None:
         headers = pa.array([pack_headers(given) for given in rows.headers], pa.binary())

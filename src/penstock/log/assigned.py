@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from penstock.log.client import Connection
 from penstock.log.failures import made
-from penstock.log.native import plugged
+from penstock.log.partition_queue import plugged
 
 MEET_SECONDS = 5.0
 

@@ -1,8 +1,8 @@
 """The writer: rows and offsets of an epoch, in one transaction or, at least once, without.
 
-The loop over rows is hot. By column it is one in C, where that was built (``log.native``); else it is one call of the client for each
-row, about a microsecond. `produce_batch` of the client would take neither timestamps nor headers. To have no headers costs a quarter less
-than to have an empty list of them. Only failed deliveries are reported, so a row that arrives costs no call back into Python.
+Used where ``kafka_wire`` is not: it is the fallback that knows every setting. One call of the client for each row, about a microsecond:
+`produce_batch` would take neither timestamps nor headers. To have no headers costs a quarter less than to have an empty list of them. Only
+failed deliveries are reported, so a row that arrives costs no call back into Python.
 
 A timestamp of 0 is written as 1: to the client 0 means "now", which would be a wrong time by half a century.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -20,12 +19,12 @@ from confluent_kafka import Producer as Client
 from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError, ProductionError
+from penstock.log import partition_queue
 from penstock.log.base import OnRefused, Row, RowColumns, TopicPartition
 from penstock.log.bounded import bounded, keep_for_ever
 from penstock.log.client import Connection
 from penstock.log.deadline import Deadline
 from penstock.log.failures import FENCED, broker_error, kafka_error, made
-from penstock.log.native import column_of, loops, plugged
 from penstock.record import raw_name, undecodable_name
 
 T = TypeVar("T")
@@ -50,7 +49,7 @@ class _RowWriter:
         settings |= {"delivery.report.only.error": True, "on_delivery": self._on_failed_delivery}
         if batch_bytes is not None:
             settings["batch.size"] = min(batch_bytes, int(settings.get("batch.size", batch_bytes)))
-        self._settings = plugged(settings)
+        self._settings = partition_queue.plugged(settings)
         self._client = made(Client, self._settings)
         self._used = False
 
@@ -62,17 +61,7 @@ class _RowWriter:
 
     def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
         """Hand over the same rows by column."""
-        if loops is None or columns.headers is not None:
-            self.produce(columns.rows(), on_refused)
-            return
-        topic, partitions, keys, values, timestamps, _, spread = columns
-        given = partitions, column_of(keys), column_of(values), timestamps, spread
-        following = 0
-        while following < columns.size:
-            following, row, code = loops.produce(self._client, topic, columns.size, following, *given)
-            if code:  # one that the client does not take is handed over alone, which waits for room or asks what becomes of it
-                self.produce(islice(columns.rows(row), 1), on_refused)
-        self._serving(self._client.poll, 0)
+        self.produce(columns.rows(), on_refused)
 
     def _hand_over(self, rows: Iterable[Row], on_refused: OnRefused | None) -> None:
         produce = self._client.produce
@@ -126,12 +115,12 @@ class _RowWriter:
         place = -1 if partition is None else partition
         if undecodable_name(headers) is None:
             self._client.produce(topic, value, key, place, None, None, timestamp or 1, [*headers])
-        elif loops is None:  # there is no way to write it: the name is escaped
+        elif partition_queue.loops is None:  # there is no way to write it: the name is escaped
             shown: list[Any] = [(raw_name(name).decode(errors="backslashreplace"), data) for name, data in headers]
             self._client.produce(topic, value, key, place, None, None, timestamp or 1, shown)
         else:
             raw = tuple((raw_name(name), data) for name, data in headers)
-            code = loops.produce_row(self._client, topic, place, key, value, timestamp, raw)
+            code = partition_queue.loops.produce_row(self._client, topic, place, key, value, timestamp, raw)
             if code == KafkaError._QUEUE_FULL:
                 raise BufferError("the queue is full")
             if code:
@@ -183,7 +172,9 @@ class _RowWriter:
 
     def _raise_failed(self) -> None:
         """Raise if rows could not be delivered. The loops count all that fail, the client only those that it was given itself."""
-        count, code, topic, partition = (0, 0, "", 0) if loops is None else loops.failed(self._client)
+        count, code, topic, partition = (
+            (0, 0, "", 0) if partition_queue.loops is None else partition_queue.loops.failed(self._client)
+        )
         failed, self._failed = self._failed, []
         if not count and not failed:
             return
@@ -299,8 +290,8 @@ class TransactionalProducer(_RowWriter):
         self._in_slices("abort the transaction", self._client.abort_transaction)
         self._serving(self._client.poll, 0)
         self._failed.clear()
-        if loops is not None:
-            loops.failed(self._client)
+        if partition_queue.loops is not None:
+            partition_queue.loops.failed(self._client)
 
     def _once(self, doing: str, call: Callable[[], Any]) -> None:
         try:

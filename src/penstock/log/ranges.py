@@ -13,12 +13,12 @@ from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
+from penstock.log import partition_queue
 from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import TopicPartition
 from penstock.log.client import Connection
 from penstock.log.deadline import Deadline
 from penstock.log.failures import MISSING_TOPIC, TRANSIENT, broker_error
-from penstock.log.native import loops
 from penstock.log.rows import RangeRows, rows_of
 from penstock.record import undecodable_name
 
@@ -56,7 +56,7 @@ class KafkaRanges:
             finally:
                 self._client.unassign()  # else it would go on asking for what comes
         rows = [rows_of(topic, partition, found[topic, partition]) for topic, partition, _, _ in ranges]
-        return None if loops is not None and any(map(_has_undecodable, rows)) else rows
+        return None if partition_queue.loops is not None and any(map(_has_undecodable, rows)) else rows
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -19,8 +19,7 @@ from penstock.log.assigned import Met, assigned_consumer
 from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.deadline import Deadline
-from penstock.log.native import loops
-from penstock.log.partition_queue import POLL_SECONDS, Messages, PartitionQueue, next_messages
+from penstock.log.partition_queue import POLL_SECONDS, next_messages, open_queue
 from penstock.log.rows import RangeRows, all_headers, records_of
 
 BATCH = 10_000
@@ -70,16 +69,12 @@ class KafkaReader:
         """Yield the records of a range in blocks, each with the offset after it."""
         if start >= end:
             return
-        tap = (
-            Messages(self._client, topic, partition)
-            if loops is None
-            else PartitionQueue(self._client, topic, partition)
-        )
+        queue = open_queue(self._client, topic, partition)
         turn, reached, idle = self._begin(topic, partition, start), start, 0
         try:
             while not self._deadline.is_over(idle * POLL_SECONDS):
                 self._check_turn(turn)
-                at, rows = tap.take(end, most)
+                at, rows = queue.take(end, most)
                 idle = 0 if at is not None else idle + 1
                 if at is None:
                     continue

@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from penstock.log.base import LogRecord
-from penstock.log.native import array_of
+from penstock.native.columns import array_of
 from penstock.record import Headers
 
 _time = itemgetter(1)
@@ -76,7 +76,7 @@ def _refused_name(error: BaseException) -> bytes:
 
 
 def rows_taken(topic: str, partition: int, taken: tuple[Any, ...]) -> RangeRows:
-    """Return what ``_native.take`` has read."""
+    """Return what ``_partition_queue.take`` has read."""
     count, offsets, keys, values, times, headers = taken
     numbers, stamps = np.frombuffer(offsets, np.int64), np.frombuffer(times, np.int64)
     return RangeRows(topic, partition, numbers, array_of(count, *keys), array_of(count, *values), stamps, headers)

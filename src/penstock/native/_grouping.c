@@ -1,4 +1,4 @@
-/* The records of a batch by key, keys in their order as unsigned bytes: a sort of words, without a Python object for each key.
+/* The records of a batch by key, keys in their order as unsigned bytes: a sort of words, without a Python object for each key; and the shard of each.
 
    Records begin as one segment. Of a segment, what all its keys begin with is left out; the seven bytes behind it, and how many of them
    there are, are a word, and the segment is sorted by these numbers: a radix sort by those of their bytes that differ somewhere. Records
@@ -8,11 +8,7 @@
    INVARIANT: to cut a segment takes so many steps for each record at most, and leaves out seven bytes of its key at least: the work grows
    as the bytes of the keys do, whatever they are. There is no hash that somebody could choose keys for. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "columns.h"
 
 /* bytes of a key in a word; so few records are sorted by moving them one by one; so far is looked for what keys have in common */
 enum { BYTES = 7, FEW = 24, FAR = 256 };
@@ -300,18 +296,6 @@ typedef struct {
     Py_buffer offsets, data, parts;
 } Given;
 
-static int take(PyObject *given, Py_buffer *buffer) {
-    return given == Py_None || PyObject_GetBuffer(given, buffer, PyBUF_SIMPLE) == 0;
-}
-
-static void release(Given *given) {
-    for (int i = 0; i < 3; i++) {
-        Py_buffer *buffer = i == 0 ? &given->offsets : i == 1 ? &given->data : &given->parts;
-        if (buffer->obj)
-            PyBuffer_Release(buffer);
-    }
-}
-
 /* Takes (rows, offsets, data or None, first row, parts or None), and checks that all rows are there. */
 static int work_of(PyObject *args, Given *given, Work *work) {
     static const char NO_OFFSETS[4];
@@ -319,7 +303,7 @@ static int work_of(PyObject *args, Given *given, Work *work) {
     Py_ssize_t rows, first;
     if (!PyArg_ParseTuple(args, "nOOnO", &rows, &offsets, &data, &first, &parts))
         return 0;
-    if (!take(offsets, &given->offsets) || !take(data, &given->data) || !take(parts, &given->parts))
+    if (!buffer_of(offsets, &given->offsets) || !buffer_of(data, &given->data) || !buffer_of(parts, &given->parts))
         return 0;
     if (rows > INT32_MAX) {
         PyErr_Format(PyExc_OverflowError, "%zd rows are too many for one batch", rows);
@@ -347,12 +331,45 @@ static PyObject *group(PyObject *module, PyObject *args) {
     Given given = {0};
     Work work = {0};
     PyObject *told = work_of(args, &given, &work) ? grouped(&work) : NULL;
-    release(&given);
+    release(&given.offsets);
+    release(&given.data);
+    release(&given.parts);
     return told;
 }
 
-static PyMethodDef METHODS[] = {{"group", group, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+/* ---- shards */
+
+static CrcTable crc_table;
+
+/* shards(rows, keys, shards, home) -> int32 of each row: crc32 of its key modulo the shards; home without a key */
+static PyObject *shards(PyObject *module, PyObject *given) {
+    PyObject *key_column, *told = NULL;
+    Py_ssize_t rows;
+    int count, home;
+    Column keys = {0};
+    if (!PyArg_ParseTuple(given, "nOii", &rows, &key_column, &count, &home))
+        return NULL;
+    if (count < 1) {
+        PyErr_SetString(PyExc_ValueError, "there must be at least one shard");
+        return NULL;
+    }
+    if (column_of(key_column, &keys, rows) && (told = PyBytes_FromStringAndSize(NULL, rows * 4))) {
+        int32_t *to = (int32_t *)PyBytes_AS_STRING(told);
+        for (Py_ssize_t row = 0; row < rows; row++) {
+            size_t size;
+            const char *key = bytes_of(&keys, row, &size);
+            to[row] = key ? (int32_t)((crc_by(crc_table, 0xFFFFFFFFu, (const uint8_t *)key, size) ^ 0xFFFFFFFFu) % (uint32_t)count) : home;
+        }
+    }
+    release_column(&keys);
+    return told;
+}
+
+static PyMethodDef METHODS[] = {{"group", group, METH_VARARGS, NULL}, {"shards", shards, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.native._grouping", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__grouping(void) { return PyModule_Create(&MODULE); }
+PyMODINIT_FUNC PyInit__grouping(void) {
+    make_crc_table(crc_table, 0xEDB88320u);
+    return PyModule_Create(&MODULE);
+}

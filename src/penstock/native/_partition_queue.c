@@ -1,4 +1,4 @@
-/* The two loops over rows that cost most, without a Python object for each row: rows to a producer, records from a consumer.
+/* The records that a consumer has fetched of one partition as Arrow columns, without a Python object for each record.
 
    The clients are those of confluent_kafka, made, configured, served and closed there. Only its librdkafka is called here, by its public
    interface, of which the declarations below are a part; it is found through the module that is loaded already, so that it is the very
@@ -29,12 +29,10 @@ typedef int (*OnDestroy)(void *handle, void *ours);
 typedef int (*OnAcknowledged)(void *handle, Message *message, void *ours);
 
 enum { V_END, V_TOPIC, V_RKT, V_PARTITION, V_VALUE, V_KEY, V_OPAQUE, V_MSGFLAGS, V_TIMESTAMP, V_HEADER, V_HEADERS };
-enum { COPY = 2, INVALID = -186, PARTITION_EOF = -191 };
+enum { COPY = 2, PARTITION_EOF = -191 };
 
 static struct {
     void *(*opaque)(const void *client);
-    void *(*topic_new)(void *client, const char *topic, void *conf);
-    void (*topic_destroy)(void *topic);
     const char *(*topic_name)(const void *topic);
     int (*producev)(void *client, ...);
     int (*add_on_new)(void *conf, const char *name, OnNew told, void *ours);
@@ -58,8 +56,6 @@ static const struct {
     void *place;
 } SYMBOLS[] = {
     {"rd_kafka_opaque", &rd.opaque},
-    {"rd_kafka_topic_new", &rd.topic_new},
-    {"rd_kafka_topic_destroy", &rd.topic_destroy},
     {"rd_kafka_topic_name", &rd.topic_name},
     {"rd_kafka_producev", &rd.producev},
     {"rd_kafka_conf_interceptor_add_on_new", &rd.add_on_new},
@@ -188,73 +184,7 @@ static PyObject *failed(PyObject *module, PyObject *object) {
     return Py_BuildValue("(iisi)", told.failed, told.code, told.topic, (int)told.partition);
 }
 
-/* ---- rows to a producer */
-
-/* produce(client, topic, rows, first, partitions or None, keys, values, timestamps, spread) -> (next, row, error code)
-
-   Rows are handed over from the `first` on, until one is refused: `row` is refused, and `next` comes after it. Timestamps are
-   milliseconds; 0 would mean "now", and becomes 1.
-
-   `spread` is how many partitions the topic is thought to have; 0: unknown. They are handed over partition by partition then: the client
-   keeps a list for each, and walks through it in half the time if its rows lie together. It places rows without a partition by itself. */
-static PyObject *produce(PyObject *module, PyObject *given) {
-    PyObject *client, *key_column, *value_column, *places, *times, *told = NULL;
-    const char *topic;
-    Py_ssize_t rows, next, row = -1;
-    int spread;
-    Column keys = {0}, values = {0};
-    Py_buffer partitions = {0}, timestamps = {0};
-    int32_t *order = NULL;
-    Py_ssize_t *ends = NULL;
-    if (!PyArg_ParseTuple(given, "OsnnOOOOi", &client, &topic, &rows, &next, &places, &key_column, &value_column, &times, &spread))
-        return NULL;
-    void *handle = handle_of(client);
-    if (!handle)
-        return NULL;
-    if (!column_of(key_column, &keys, rows) || !column_of(value_column, &values, rows) || !buffer_of(places, &partitions) ||
-        !buffer_of(times, &timestamps))
-        goto done;
-    if (next < 0 || !holds(&timestamps, rows, 8) || (partitions.buf && !holds(&partitions, rows, 4))) {
-        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
-        goto done;
-    }
-    if (spread > 1 && rows > 1) {
-        ends = malloc(((size_t)spread + 1) * sizeof *ends);
-        if (!ends || !(order = by_partition(&keys, partitions.buf, rows, spread, -1, ends))) {
-            PyErr_NoMemory();
-            goto done;
-        }
-    }
-    int code = 0;
-    Py_BEGIN_ALLOW_THREADS;
-    void *its = rd.topic_new(handle, topic, NULL);
-    while (!code && next < rows) {
-        size_t key_size, value_size;
-        row = order ? order[next] : next;
-        next++;
-        if (!its) { /* no topic can have that name */
-            code = INVALID;
-            break;
-        }
-        const char *key = bytes_of(&keys, row, &key_size), *value = bytes_of(&values, row, &value_size);
-        int64_t time = ((const int64_t *)timestamps.buf)[row];
-        int32_t partition = partitions.buf ? ((const int32_t *)partitions.buf)[row] : -1;
-        code = rd.producev(handle, V_RKT, its, V_PARTITION, partition, V_KEY, key, key_size, V_VALUE, value, value_size,
-                           V_TIMESTAMP, time ? time : (int64_t)1, V_MSGFLAGS, COPY, V_END);
-    }
-    if (its)
-        rd.topic_destroy(its);
-    Py_END_ALLOW_THREADS;
-    told = Py_BuildValue("(nni)", next, row, code);
-done:
-    free(order);
-    free(ends);
-    release_column(&keys);
-    release_column(&values);
-    release(&partitions);
-    release(&timestamps);
-    return told;
-}
+/* ---- a row to a producer */
 
 /* Pairs of a name and bytes or None, as librdkafka has them; NULL: an exception is set. */
 static void *headers_from(PyObject *given) {
@@ -301,18 +231,18 @@ static PyObject *produce_row(PyObject *module, PyObject *given) {
 typedef struct {
     void *queue;
     PyObject *client; /* kept, so that it lives as long as its queue */
-} Tap;
+} Queue;
 
-static void free_tap(PyObject *capsule) {
-    Tap *tap = PyCapsule_GetPointer(capsule, "penstock.tap");
-    rd.queue_destroy(tap->queue);
-    Py_DECREF(tap->client);
-    PyMem_Free(tap);
+static void free_queue(PyObject *capsule) {
+    Queue *queue = PyCapsule_GetPointer(capsule, "penstock.queue");
+    rd.queue_destroy(queue->queue);
+    Py_DECREF(queue->client);
+    PyMem_Free(queue);
 }
 
 /* Let the records of a partition come to a queue of their own, to which they come for ever after. To be called before the partition is
    assigned: what was fetched by then would be lost. */
-static PyObject *open_tap(PyObject *module, PyObject *given) {
+static PyObject *open_queue(PyObject *module, PyObject *given) {
     PyObject *client;
     const char *topic;
     int partition;
@@ -321,18 +251,18 @@ static PyObject *open_tap(PyObject *module, PyObject *given) {
     void *handle = handle_of(client);
     if (!handle)
         return NULL;
-    Tap *tap = PyMem_Calloc(1, sizeof *tap);
-    if (!tap)
+    Queue *queue = PyMem_Calloc(1, sizeof *queue);
+    if (!queue)
         return PyErr_NoMemory();
-    tap->queue = rd.queue_get_partition(handle, topic, partition);
-    if (!tap->queue) {
-        PyMem_Free(tap);
+    queue->queue = rd.queue_get_partition(handle, topic, partition);
+    if (!queue->queue) {
+        PyMem_Free(queue);
         return PyErr_Format(PyExc_ValueError, "the client has no queue for %s-%d", topic, partition);
     }
-    rd.queue_forward(tap->queue, NULL);
+    rd.queue_forward(queue->queue, NULL);
     Py_INCREF(client);
-    tap->client = client;
-    return PyCapsule_New(tap, "penstock.tap", free_tap);
+    queue->client = client;
+    return PyCapsule_New(queue, "penstock.queue", free_queue);
 }
 
 /* Writes messages as (valid or None, offsets, data); `key`: their keys, else their values. */
@@ -445,7 +375,7 @@ static int note_error(PyObject **errors, const Message *message) {
     return noted;
 }
 
-/* take(tap, end, most, timeout_ms) -> (offset reached, or -1; errors, or None; rows, or None)
+/* take(queue, end, most, timeout_ms) -> (offset reached, or -1; errors, or None; rows, or None)
 
    Waits for one record, then takes those that are there, below `end`. The end of a partition is no error, but tells how far it goes.
    Errors come between records; who calls knows which of them pass. */
@@ -456,8 +386,8 @@ static PyObject *take(PyObject *module, PyObject *given) {
     int timeout;
     if (!PyArg_ParseTuple(given, "OLni", &capsule, &end, &most, &timeout))
         return NULL;
-    Tap *tap = PyCapsule_GetPointer(capsule, "penstock.tap");
-    if (!tap)
+    Queue *queue = PyCapsule_GetPointer(capsule, "penstock.queue");
+    if (!queue)
         return NULL;
     if (most < 1 || most > INT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "at least one record is taken, and not more than there are");
@@ -468,9 +398,9 @@ static PyObject *take(PyObject *module, PyObject *given) {
         return PyErr_NoMemory();
     ssize_t got;
     Py_BEGIN_ALLOW_THREADS;
-    got = rd.consume_batch_queue(tap->queue, timeout, messages, 1);
+    got = rd.consume_batch_queue(queue->queue, timeout, messages, 1);
     if (got == 1 && most > 1) {
-        ssize_t more = rd.consume_batch_queue(tap->queue, 0, messages + 1, (size_t)most - 1);
+        ssize_t more = rd.consume_batch_queue(queue->queue, 0, messages + 1, (size_t)most - 1);
         got += more > 0 ? more : 0;
     }
     Py_END_ALLOW_THREADS;
@@ -502,68 +432,12 @@ static PyObject *take(PyObject *module, PyObject *given) {
     return told;
 }
 
-/* ---- shards */
-
-static uint32_t crc_table[8][256];
-
-static void make_crc_table(void) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t crc = i;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
-        crc_table[0][i] = crc;
-    }
-    for (int slice = 1; slice < 8; slice++)
-        for (int i = 0; i < 256; i++)
-            crc_table[slice][i] = crc_table[slice - 1][i] >> 8 ^ crc_table[0][crc_table[slice - 1][i] & 255];
-}
-
-static uint32_t crc32_of(const uint8_t *data, size_t size) {
-    uint32_t crc = 0xFFFFFFFFu;
-    for (; size >= 8; size -= 8, data += 8) { /* eight bytes at a time */
-        crc ^= (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-        crc = crc_table[7][crc & 255] ^ crc_table[6][crc >> 8 & 255] ^ crc_table[5][crc >> 16 & 255] ^ crc_table[4][crc >> 24] ^
-              crc_table[3][data[4]] ^ crc_table[2][data[5]] ^ crc_table[1][data[6]] ^ crc_table[0][data[7]];
-    }
-    while (size--)
-        crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 255];
-    return crc ^ 0xFFFFFFFFu;
-}
-
-/* shards(rows, keys, shards, home) -> int32 of each row: crc32 of its key modulo the shards; home without a key */
-static PyObject *shards(PyObject *module, PyObject *given) {
-    PyObject *key_column, *told = NULL;
-    Py_ssize_t rows;
-    int count, home;
-    Column keys = {0};
-    if (!PyArg_ParseTuple(given, "nOii", &rows, &key_column, &count, &home))
-        return NULL;
-    if (count < 1) {
-        PyErr_SetString(PyExc_ValueError, "there must be at least one shard");
-        return NULL;
-    }
-    if (column_of(key_column, &keys, rows) && (told = PyBytes_FromStringAndSize(NULL, rows * 4))) {
-        int32_t *to = (int32_t *)PyBytes_AS_STRING(told);
-        for (Py_ssize_t row = 0; row < rows; row++) {
-            size_t size;
-            const char *key = bytes_of(&keys, row, &size);
-            to[row] = key ? (int32_t)(crc32_of((const uint8_t *)key, size) % (uint32_t)count) : home;
-        }
-    }
-    release_column(&keys);
-    return told;
-}
-
 static PyMethodDef METHODS[] = {
     {"link_to", link_to, METH_O, NULL},   {"failed", failed, METH_O, NULL},
-    {"produce", produce, METH_VARARGS, NULL}, {"produce_row", produce_row, METH_VARARGS, NULL},
-    {"open_tap", open_tap, METH_VARARGS, NULL},
-    {"take", take, METH_VARARGS, NULL},   {"shards", shards, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"produce_row", produce_row, METH_VARARGS, NULL},
+    {"open_queue", open_queue, METH_VARARGS, NULL}, {"take", take, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "penstock.native._partition_queue", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__partition_queue(void) {
-    make_crc_table();
-    return PyModule_Create(&MODULE);
-}
+PyMODINIT_FUNC PyInit__partition_queue(void) { return PyModule_Create(&MODULE); }

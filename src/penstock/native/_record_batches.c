@@ -22,30 +22,9 @@ enum { FRAME = 61, AFTER_LENGTH = 12, AT_CRC = 17, AFTER_CRC = 21, SMALLEST = 40
 
 /* ---- checksums */
 
-static uint32_t crc_table[8][256];
+static CrcTable crc_table;
 
-static void make_crc_table(void) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t crc = i;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
-        crc_table[0][i] = crc;
-    }
-    for (int slice = 1; slice < 8; slice++)
-        for (int i = 0; i < 256; i++)
-            crc_table[slice][i] = crc_table[slice - 1][i] >> 8 ^ crc_table[0][crc_table[slice - 1][i] & 255];
-}
-
-static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t size) {
-    for (; size >= 8; size -= 8, data += 8) {
-        crc ^= (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-        crc = crc_table[7][crc & 255] ^ crc_table[6][crc >> 8 & 255] ^ crc_table[5][crc >> 16 & 255] ^ crc_table[4][crc >> 24] ^
-              crc_table[3][data[4]] ^ crc_table[2][data[5]] ^ crc_table[1][data[6]] ^ crc_table[0][data[7]];
-    }
-    while (size--)
-        crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 255];
-    return crc;
-}
+static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t size) { return crc_by(crc_table, crc, data, size); }
 
 #if defined(__x86_64__)
 __attribute__((target("sse4.2"))) static uint32_t crc_by_processor(uint32_t crc, const uint8_t *data, size_t size) {
@@ -108,6 +87,63 @@ static inline uint8_t *put_field(uint8_t *to, Field field) {
 }
 
 /* ---- rows, by the partition that they go to */
+
+/* As Kafka's Java producer places a key. */
+static uint32_t murmur2(const uint8_t *data, size_t size) {
+    const uint32_t m = 0x5BD1E995u;
+    uint32_t hash = 0x9747B28Cu ^ (uint32_t)size;
+    for (; size >= 4; size -= 4, data += 4) {
+        uint32_t word = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+        word *= m;
+        hash = hash * m ^ (word ^ word >> 24) * m;
+    }
+    if (size) {
+        for (size_t at = 0; at < size; at++)
+            hash ^= (uint32_t)data[at] << 8 * at;
+        hash *= m;
+    }
+    hash = (hash ^ hash >> 13) * m;
+    return hash ^ hash >> 15;
+}
+
+/* Returns the rows by the partition that they go to, of so many, and in `ends` (spread + 1 of them) where those of each end; rows for a
+   partition that does not exist are the last. Rows that may go anywhere take turns from `turn` on, RUN rows at a time. NULL: no memory. */
+enum { RUN = 1024 };
+
+static int32_t *by_partition(const Column *keys, const int32_t *partitions, Py_ssize_t rows, int32_t spread, int64_t turn,
+                                    Py_ssize_t *ends) {
+    int32_t *order = malloc((size_t)rows * 4 + 1), *goes = malloc((size_t)rows * 4 + 1);
+    Py_ssize_t lone = 0;
+    memset(ends, 0, ((size_t)spread + 1) * sizeof *ends);
+    if (!order || !goes) {
+        free(order);
+        free(goes);
+        return NULL;
+    }
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        size_t size;
+        const char *key;
+        int32_t to = partitions ? partitions[row] : -1;
+        if (to >= 0 || !spread)
+            to = to >= 0 && to < spread ? to : spread;
+        else if ((key = bytes_of(keys, row, &size)))
+            to = (int32_t)((murmur2((const uint8_t *)key, size) & 0x7FFFFFFFu) % (uint32_t)spread);
+        else
+            to = (int32_t)((turn + lone++ / RUN) % spread);
+        goes[row] = to;
+        ends[to]++;
+    }
+    Py_ssize_t before = 0;
+    for (int32_t to = 0; to <= spread; to++) {
+        Py_ssize_t count = ends[to];
+        ends[to] = before;
+        before += count;
+    }
+    for (Py_ssize_t row = 0; row < rows; row++)
+        order[ends[goes[row]]++] = (int32_t)row;
+    free(goes);
+    return order;
+}
 
 typedef struct {
     PyObject_HEAD
@@ -547,7 +583,7 @@ static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT, "penstock.native._record_batches", NULL, sizeof(PyTypeObject *), METHODS, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__record_batches(void) {
-    make_crc_table();
+    make_crc_table(crc_table, 0x82F63B78u);
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2"))
         crc_of = crc_by_processor;

@@ -5,16 +5,18 @@ from typing import Any
 
 from typing_extensions import Buffer
 
-from penstock.native._partition_queue import Column
-from penstock.record import Headers
+from penstock.native.columns import BytesColumn
+
+#: pairs of a name and bytes or None
+Headers = tuple[tuple[str, bytes | None], ...]
 
 class Rows:
     def __new__(
         cls,
         rows: int,
         partitions: Any,
-        keys: Column,
-        values: Column,
+        keys: BytesColumn,
+        values: BytesColumn,
         timestamps: Any,
         headers: Sequence[Headers] | None,
         spread: int,

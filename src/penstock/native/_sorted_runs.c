@@ -6,11 +6,7 @@
    written (there is room for it), so that a damaged one is an error and never a wild read or write. A run may be a view of LMDB's memory,
    which changes if its transaction ends meanwhile: what was found out on a first pass is not relied on in the next one. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "columns.h"
 
 enum { MOST = 64 }; /* runs at a time */
 
@@ -100,7 +96,7 @@ static int take_run(PyObject *given, Run *run) {
     return 1;
 }
 
-static void release(Runs *runs) {
+static void release_runs(Runs *runs) {
     while (runs->count)
         PyBuffer_Release(&runs->run[--runs->count].buffer);
 }
@@ -121,7 +117,7 @@ static int take(PyObject *given, Runs *runs) {
     }
     Py_DECREF(items);
     if (!fits)
-        release(runs);
+        release_runs(runs);
     return fits;
 }
 
@@ -131,7 +127,7 @@ static PyObject *told(Runs *runs, PyObject *made) {
         Py_CLEAR(made);
         PyErr_SetString(PyExc_ValueError, "a row of a run does not lie in it");
     }
-    release(runs);
+    release_runs(runs);
     return made;
 }
 
@@ -483,64 +479,36 @@ static int too_large(size_t rows, size_t key_bytes, size_t value_bytes) {
     return is;
 }
 
-/* A column of bytes, as Arrow has it: (valid or None, offsets, data or None, first row). */
+/* A column, and its bytes as keys are asked for. */
 typedef struct {
-    Py_buffer valid, offsets, data;
+    Column column;
     Keys bytes;
-    size_t first;
-} Column;
+} Packed;
 
-static void release_column(Column *column) {
-    Py_buffer *held[3] = {&column->valid, &column->offsets, &column->data};
-    for (int i = 0; i < 3; i++)
-        if (held[i]->obj)
-            PyBuffer_Release(held[i]);
-}
-
-static int is_null(const Column *column, size_t row) {
-    size_t at = column->first + row;
-    return column->valid.buf && !(((const uint8_t *)column->valid.buf)[at >> 3] >> (at & 7) & 1);
-}
-
-static int column_of(PyObject *given, Py_ssize_t rows, Column *column) {
-    PyObject *valid, *offsets, *data;
-    Py_ssize_t first;
-    memset(column, 0, sizeof *column);
-    if (!PyArg_ParseTuple(given, "OOOn", &valid, &offsets, &data, &first))
+static int packed_of(PyObject *given, Py_ssize_t rows, Packed *packed) {
+    if (!column_of(given, &packed->column, rows))
         return 0;
-    if ((valid != Py_None && PyObject_GetBuffer(valid, &column->valid, PyBUF_SIMPLE)) ||
-        PyObject_GetBuffer(offsets, &column->offsets, PyBUF_SIMPLE) ||
-        (data != Py_None && PyObject_GetBuffer(data, &column->data, PyBUF_SIMPLE)))
-        return 0;
-    int sound = rows >= 0 && first >= 0 && first < column->offsets.len / 4 - rows &&
-                (!column->valid.buf || column->valid.len >= (first + rows + 7) / 8);
-    if (sound) {
-        column->first = (size_t)first;
-        column->bytes = (Keys){(const uint8_t *)column->offsets.buf + first * 4,
-                               column->data.buf ? column->data.buf : (const uint8_t *)"", (size_t)rows,
-                               column->data.buf ? (size_t)column->data.len : 0};
-        sound = keys_are_sound(&column->bytes);
-    }
-    if (!sound)
-        PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
-    return sound;
+    const Column *column = &packed->column;
+    packed->bytes = (Keys){(const uint8_t *)column->offsets.buf + column->at * 4, column->data.buf ? column->data.buf : (const uint8_t *)"",
+                         (size_t)rows, column->data.buf ? (size_t)column->data.len : 0};
+    return 1;
 }
 
-static size_t bytes_in(const Column *column) {
-    return number_at(column->bytes.ends, column->bytes.rows) - number_at(column->bytes.ends, 0);
+static size_t bytes_in(const Packed *packed) {
+    return number_at(packed->bytes.ends, packed->bytes.rows) - number_at(packed->bytes.ends, 0);
 }
 
-static Head head_for(const Column *names, const Column *values, int stamped) {
+static Head head_for(const Packed *names, const Packed *values, int stamped) {
     Head head = {(uint32_t)names->bytes.rows, 0, (uint32_t)bytes_in(names), 0};
     for (size_t row = 0; row < names->bytes.rows; row++)
-        if (is_null(values, row))
+        if (!is_there(&values->column, (Py_ssize_t)row))
             head.deleted++;
         else
             head.value_bytes += (uint32_t)asked_key(&values->bytes, row).size + (stamped ? 8 : 0);
     return head;
 }
 
-static int write_columns(const Column *names, const Column *values, const uint8_t *times, Head head, uint8_t *to) {
+static int write_columns(const Packed *names, const Packed *values, const uint8_t *times, Head head, uint8_t *to) {
     Writing run = begin_run(head, to);
     const Bytes nothing = {(const uint8_t *)"", 0};
     int fits = 1;
@@ -551,7 +519,7 @@ static int write_columns(const Column *names, const Column *values, const uint8_
             memcpy(&time, times + row * 8, 8);
         for (int i = 0; i < 8; i++)
             stamp[i] = (uint8_t)(time >> (56 - 8 * i));
-        int gone = is_null(values, row);
+        int gone = !is_there(&values->column, (Py_ssize_t)row);
         fits = write_row(&run, row, asked_key(&names->bytes, row), gone || !times ? nothing : (Bytes){stamp, 8},
                          gone ? nothing : asked_key(&values->bytes, row), gone);
     }
@@ -562,12 +530,12 @@ static int write_columns(const Column *names, const Column *values, const uint8_
 static PyObject *pack(PyObject *module, PyObject *args) {
     PyObject *name_column, *value_column, *given_times, *made = NULL;
     Py_ssize_t rows;
-    Column names = {0}, values = {0};
+    Packed names = {0}, values = {0};
     Py_buffer times = {0};
     if (!PyArg_ParseTuple(args, "nOOO", &rows, &name_column, &value_column, &given_times))
         return NULL;
-    if (!column_of(name_column, rows, &names) || !column_of(value_column, rows, &values) ||
-        (given_times != Py_None && PyObject_GetBuffer(given_times, &times, PyBUF_SIMPLE)))
+    if (!packed_of(name_column, rows, &names) || !packed_of(value_column, rows, &values) ||
+        !buffer_of(given_times, &times))
         goto done;
     if (times.buf && times.len / 8 < rows) {
         PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
@@ -589,10 +557,9 @@ static PyObject *pack(PyObject *module, PyObject *args) {
         }
     }
 done:
-    release_column(&names);
-    release_column(&values);
-    if (times.obj)
-        PyBuffer_Release(&times);
+    release_column(&names.column);
+    release_column(&values.column);
+    release(&times);
     return made;
 }
 

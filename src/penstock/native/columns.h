@@ -1,4 +1,4 @@
-/* Columns of bytes as Arrow has them, and where Kafka's Java producer sends a key: what the loops of this room share. */
+/* What the loops share: columns of bytes as Arrow has them, and checksums. */
 
 #ifndef PENSTOCK_COLUMNS_H
 #define PENSTOCK_COLUMNS_H
@@ -78,62 +78,32 @@ static inline void release_column(Column *column) {
     release(&column->data);
 }
 
-/* As Kafka's Java producer places a key. */
-static inline uint32_t murmur2(const uint8_t *data, size_t size) {
-    const uint32_t m = 0x5BD1E995u;
-    uint32_t hash = 0x9747B28Cu ^ (uint32_t)size;
-    for (; size >= 4; size -= 4, data += 4) {
-        uint32_t word = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-        word *= m;
-        hash = hash * m ^ (word ^ word >> 24) * m;
+/* ---- cyclic redundancy checks, eight bytes at a time, by tables of their polynomial (reversed) */
+
+typedef uint32_t CrcTable[8][256];
+
+static inline void make_crc_table(CrcTable table, uint32_t polynomial) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+        table[0][i] = crc;
     }
-    if (size) {
-        for (size_t at = 0; at < size; at++)
-            hash ^= (uint32_t)data[at] << 8 * at;
-        hash *= m;
-    }
-    hash = (hash ^ hash >> 13) * m;
-    return hash ^ hash >> 15;
+    for (int slice = 1; slice < 8; slice++)
+        for (int i = 0; i < 256; i++)
+            table[slice][i] = table[slice - 1][i] >> 8 ^ table[0][table[slice - 1][i] & 255];
 }
 
-/* Returns the rows by the partition that they go to, of so many, and in `ends` (spread + 1 of them) where those of each end; rows for a
-   partition that does not exist are the last. Rows that may go anywhere take turns from `turn` on, RUN rows at a time; `turn` < 0: they are
-   the last, too. NULL: no memory. */
-enum { RUN = 1024 };
-
-static inline int32_t *by_partition(const Column *keys, const int32_t *partitions, Py_ssize_t rows, int32_t spread, int64_t turn,
-                                    Py_ssize_t *ends) {
-    int32_t *order = malloc((size_t)rows * 4 + 1), *goes = malloc((size_t)rows * 4 + 1);
-    Py_ssize_t lone = 0;
-    memset(ends, 0, ((size_t)spread + 1) * sizeof *ends);
-    if (!order || !goes) {
-        free(order);
-        free(goes);
-        return NULL;
+/* Begins and ends with all bits inverted, which is the caller's business. */
+static inline uint32_t crc_by(CrcTable table, uint32_t crc, const uint8_t *data, size_t size) {
+    for (; size >= 8; size -= 8, data += 8) {
+        crc ^= (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+        crc = table[7][crc & 255] ^ table[6][crc >> 8 & 255] ^ table[5][crc >> 16 & 255] ^ table[4][crc >> 24] ^ table[3][data[4]] ^
+              table[2][data[5]] ^ table[1][data[6]] ^ table[0][data[7]];
     }
-    for (Py_ssize_t row = 0; row < rows; row++) {
-        size_t size;
-        const char *key;
-        int32_t to = partitions ? partitions[row] : -1;
-        if (to >= 0 || !spread)
-            to = to >= 0 && to < spread ? to : spread;
-        else if ((key = bytes_of(keys, row, &size)))
-            to = (int32_t)((murmur2((const uint8_t *)key, size) & 0x7FFFFFFFu) % (uint32_t)spread);
-        else
-            to = turn < 0 ? spread : (int32_t)((turn + lone++ / RUN) % spread);
-        goes[row] = to;
-        ends[to]++;
-    }
-    Py_ssize_t before = 0;
-    for (int32_t to = 0; to <= spread; to++) {
-        Py_ssize_t count = ends[to];
-        ends[to] = before;
-        before += count;
-    }
-    for (Py_ssize_t row = 0; row < rows; row++)
-        order[ends[goes[row]]++] = (int32_t)row;
-    free(goes);
-    return order;
+    while (size--)
+        crc = crc >> 8 ^ table[0][(crc ^ *data++) & 255];
+    return crc;
 }
 
 #endif

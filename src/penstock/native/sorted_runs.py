@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.native.columns import array_of
+
 #: key, value; None is deleted
 Row: TypeAlias = tuple[bytes, bytes | None]
 
@@ -118,10 +120,7 @@ def unpack(run: Any) -> list[Row]:
 
 def pack(rows: int, names: Any, values: Any, times: Any) -> bytes:
     """Return rows as a run. By column: it is done for all that a fold has written."""
-    keys, held = (
-        pa.Array.from_buffers(pa.binary(), rows, [b and pa.py_buffer(b) for b in column[:3]], offset=column[3])
-        for column in (names, values)
-    )
+    keys, held = array_of(rows, *names), array_of(rows, *values)
     if times is not None:
         held = stamped_rows(times, held)
     gone = held.is_null().to_numpy(zero_copy_only=False)

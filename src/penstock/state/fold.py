@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.native.loader import in_c
 from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Called, Changed, Column, Columns, Commits, Irregular, OnColumns, present
 from penstock.serde.groups import Groups
@@ -27,8 +26,6 @@ from penstock.state.write_back import WriteBack
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
 #: whose class is not ``kept`` has to be settled
 FoldValues: TypeAlias = Callable[[Any, list[Any], Any, frozenset[type], Callable[[Any], Any]], Any]
-#: tells whether objects are apart, in C; None: not built
-objects = in_c("apart")
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
 _CONSTANT = _FIXED | {NoneType}
@@ -320,8 +317,6 @@ def are_apart(items: list[Any]) -> bool:
     >>> are_apart([[1], [1]]), are_apart([same, same]), are_apart([7, 7])
     (True, False, True)
     """
-    if objects is not None:
-        return bool(objects.are_apart(items, _CONSTANT))
     places = [id(item) for item in items if item.__class__ not in _CONSTANT]
     return len(set(places)) == len(places)
 

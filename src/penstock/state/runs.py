@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.native.columns import column_of
 from penstock.native.loader import loop
 
 loops = loop("sorted_runs")
@@ -40,14 +41,8 @@ def pack(names: pa.Array, values: pa.Array, times: Any = None) -> bytes:
     >>> loops.find([pack(pa.array([b"a"]), pa.array([b"1"]), np.array([53]))], b"a")
     b'\\x00\\x00\\x00\\x00\\x00\\x00\\x0051'
     """
-    made: bytes = loops.pack(len(names), _column(names), _column(values), times)
+    made: bytes = loops.pack(len(names), column_of(names), column_of(values), times)
     return made
-
-
-def _column(array: pa.Array) -> tuple[Any, ...]:
-    narrow = array if array.type == pa.binary() else array.cast(pa.binary())
-    valid, offsets, data = narrow.buffers()
-    return valid, offsets if len(narrow) else bytes(4), data, narrow.offset if len(narrow) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.kafka_wire.protocol.requests import Identity
 from penstock.kafka_wire.settings import CODECS, Settings
 from penstock.log.base import Row, RowColumns, TopicPartition
-from penstock.log.native import column_of
+from penstock.native.columns import column_of
 from penstock.native.loader import in_c
 
 if TYPE_CHECKING:
@@ -46,12 +46,8 @@ class Stream:
 def rows_of(columns: RowColumns, spread: int, turn: int) -> Rows:
     """Return rows as the loop takes them, by the partition that they go to."""
     _, partitions, keys, values, times, headers, _ = columns
-    made: Rows = loops.Rows(columns.size, partitions, _column(keys), _column(values), times, headers, spread, turn)
+    made: Rows = loops.Rows(columns.size, partitions, column_of(keys), column_of(values), times, headers, spread, turn)
     return made
-
-
-def _column(array: pa.Array) -> tuple[Any, Any, Any, int]:
-    return column_of(array if array.type == pa.binary() else array.cast(pa.binary()))
 
 
 def columns_of(rows: list[Row]) -> Iterator[RowColumns]:

@@ -113,8 +113,8 @@ def in_python(given: list[tuple[Any, ...]], end: int, most: int, rounds: int) ->
                 timestamp=(1, time),
             )
         )
-    tap = partition_queue.Messages(StubClient(messages), "t", 0)  # type: ignore[arg-type]
-    return outcome(lambda: tap.take(end, most), rounds)
+    queue = partition_queue.MessageQueue(StubClient(messages), "t", 0)  # type: ignore[arg-type]
+    return outcome(lambda: queue.take(end, most), rounds)
 
 
 def main(loops_path: str, stub_path: str) -> None:
@@ -129,7 +129,7 @@ def main(loops_path: str, stub_path: str) -> None:
     stub.stub_client(ctypes.c_void_p(id(client)))
     assert ctypes.CDLL(loops_path).conf_init(ctypes.c_void_p(1), None, None, 0) == 0
     partition_queue.loops = loops
-    tap = partition_queue.PartitionQueue(client, "t", 0)  # type: ignore[arg-type]
+    queue = partition_queue.PartitionQueue(client, "t", 0)  # type: ignore[arg-type]
     gone_on = 0
     for seed in range(400):
         chosen = random.Random(seed)
@@ -139,9 +139,9 @@ def main(loops_path: str, stub_path: str) -> None:
             stub.stub_add(code, offset, key, len(key or b""), value, len(value or b""), time)
             for name, data in headers:
                 stub.stub_header(name, data, len(data or b""))
-        by_column = outcome(lambda: tap.take(end, most), rounds)  # noqa: B023
+        by_column = outcome(lambda: queue.take(end, most), rounds)  # noqa: B023
         while stub.stub_alive():  # what comes behind an error that does not pass
-            loops.take(tap._tap, end, most, 0)
+            loops.take(queue._queue, end, most, 0)
         slowly = in_python(given, end, most, rounds)
         assert without_undecodable(by_column) == without_undecodable(slowly), (seed, given, by_column, slowly)
         for entry in by_column:
@@ -155,7 +155,7 @@ def main(loops_path: str, stub_path: str) -> None:
     assert gone_on > 20  # records behind an error that passes
     for wrong in (0, -1, 1 << 40):
         try:
-            loops.take(tap._tap, 5, wrong, 0)
+            loops.take(queue._queue, 5, wrong, 0)
         except ValueError:
             continue
         raise AssertionError(wrong)

@@ -7,12 +7,19 @@ import struct
 POLYNOMIAL = 0x82F63B78
 
 
+def crc_of(byte):
+    for _ in range(8):
+        byte = byte >> 1 ^ (POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+TABLE = [crc_of(byte) for byte in range(256)]
+
+
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (POLYNOMIAL if crc & 1 else 0)
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 255]
     return crc ^ 0xFFFFFFFF
 
 
