@@ -14,7 +14,7 @@ from penstock import (
     TopicError,
 )
 from penstock.clock import SystemClock
-from penstock.log import wire_producer
+from penstock.log import producers
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -293,7 +293,7 @@ def test_a_handler_that_fails_leaves_no_dead_letter_of_its_epoch(start, cluster,
 def test_a_policy_decides_about_a_row_whose_time_its_topic_does_not_take(start, cluster, monkeypatch, policy, body):
     """A topic of Kafka 4 takes an hour ahead; so do changelogs, which the application lets take any time when it comes to that."""
     if body == "librdkafka":
-        monkeypatch.setattr(wire_producer, "loops", None)
+        monkeypatch.setattr(producers, "uses_wire", lambda: False)
     lines, dead = cluster.topic("lines"), cluster.topic("dead")
     out = cluster.topic("out", message_timestamp_before_max_ms=10**10)
     now, far = SystemClock().now_ms(), {"ahead": 10**10, "old": -2 * 10**10}

@@ -17,7 +17,7 @@ from penstock.dev.broker import QUICK_START, Broker
 from penstock.errors import BrokerError, FencedError, ProductionError, TopicError
 from penstock.kafka_wire.producer import PlainWire, TransactionalWire
 from penstock.kafka_wire.protocol import requests
-from penstock.log import wire_producer
+from penstock.log import producers
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 
@@ -44,7 +44,7 @@ def through():
 
 @pytest.fixture
 def proxy(through):
-    if wire_producer.loops is None:
+    if not producers.uses_wire():
         pytest.skip("the loops in C are not built here")
     proxy = through[0]
     proxy.cuts.clear()
@@ -98,7 +98,7 @@ def test_a_cut_at_any_request_is_mended(proxy, log, topic, name, api, how):
     if api in OTHERS:
         proxy.cut_once(api.key, how)
     producer = log.producer(name("app"))
-    assert isinstance(producer, TransactionalWire)
+    assert isinstance(producer.wire, TransactionalWire)
     producer.init()
     write(producer, topic, name("group"), 0, 2000)
     producer.commit()
@@ -226,11 +226,11 @@ def test_rows_that_come_after_their_transaction_was_aborted_are_never_visible(
 def test_an_abort_waits_for_the_answers_to_what_was_sent_and_keeps_its_identity(proxy, log, topic, name):
     producer = log.producer(name("app"))
     producer.init()
-    identity = producer._identity
+    identity = producer.wire._identity
     for first in range(0, 3000, 1000):
         write(producer, topic, name("group"), first, first + 1000)
         producer.abort()
-    assert producer._identity == identity
+    assert producer.wire._identity == identity
     write(producer, topic, name("group"), 3000, 4000)
     producer.commit()
     assert found(log, topic) == [*range(3000, 4000)]
@@ -345,7 +345,7 @@ def test_any_cuts_at_any_time_leave_what_was_committed(proxy, log, topic, name, 
 def test_at_least_once_loses_nothing_and_while_it_lives_writes_nothing_twice(proxy, log, topic, name, seed):
     chosen = random.Random(seed)
     producer = log.producer(None)
-    assert isinstance(producer, PlainWire)
+    assert isinstance(producer.wire, PlainWire)
     producer.init()
     proxy.decide = lambda api: chosen.choice(HOW) if chosen.random() < 0.3 else None
     for first in range(0, 10_000, 1000):
@@ -424,7 +424,7 @@ def test_ctrl_c_leaves_a_transaction_that_can_only_be_aborted(proxy, log, topic,
             raise KeyboardInterrupt
 
         producer.produce_columns(columns(topic, first, first + 100))
-        connection = next(iter(producer._delivery._connections.values()))
+        connection = next(iter(producer.wire._delivery._connections.values()))
         send, connection._send = connection._send, lambda parts: interrupt(0)
         with pytest.raises(KeyboardInterrupt):
             producer.flush()
@@ -443,7 +443,7 @@ def test_at_least_once_goes_on_after_ctrl_c(proxy, log, topic, name):
     for first in range(0, 3000, 1000):
         write(producer, topic, name("group"), first, first + 1000)
         producer.flush()
-        connection = next(iter(producer._delivery._connections.values()))
+        connection = next(iter(producer.wire._delivery._connections.values()))
 
         def interrupt(parts):
             raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.dev.broker import QUICK_START, Broker
 from penstock.dev.server import free_ports
 from penstock.kafka_wire.producer import TransactionalWire
-from penstock.log import wire_producer
+from penstock.log import producers
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 
@@ -27,7 +27,7 @@ def random_id():
 @pytest.fixture(scope="module")
 def two_brokers(tmp_path_factory):
     """A cluster: the first is the controller and has the coordinators, the second may be killed."""
-    if wire_producer.loops is None:
+    if not producers.uses_wire():
         pytest.skip("the loops in C are not built here")
     controller, second_port = free_ports(HOST, 2)
     first_port = free_ports(HOST, 1)[0]
@@ -79,13 +79,13 @@ def test_a_leader_that_goes_away_and_comes_back_costs_no_row(two_brokers, name):
     log.admin.ensure_topics([TopicSpec(topic, PARTITIONS, {"min.insync.replicas": "1"}, replication=2)])
     places = [(topic, partition) for partition in range(PARTITIONS)]
     producer = log.producer(name("app"))
-    assert isinstance(producer, TransactionalWire)
+    assert isinstance(producer.wire, TransactionalWire)
     producer.init()
     producer.begin()
     producer.produce(rows(topic, 0, 2000))
     producer.flush()
     producer.produce(rows(topic, 2000, 4000))
-    assert len(producer._delivery._connections) == 2  # both lead
+    assert len(producer.wire._delivery._connections) == 2  # both lead
     second.kill()
     producer.produce(rows(topic, 4000, 6000))
     producer.commit()
@@ -100,7 +100,7 @@ def test_a_leader_that_goes_away_and_comes_back_costs_no_row(two_brokers, name):
         positions = [TopicPartition(*place) for place in places]
         admin.elect_leaders(ElectionType.PREFERRED, positions).result()
         time.sleep(0.2)  # until the second has caught up its election is refused
-    assert {producer._cluster.leader(place)[1] for place in places} == {first.port, second.port}
+    assert {producer.wire._cluster.leader(place)[1] for place in places} == {first.port, second.port}
     producer.commit()
     assert values(first, topic, log.admin.end_offsets(places)) == [*range(20_000)]
     log.close()

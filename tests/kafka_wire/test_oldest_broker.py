@@ -12,7 +12,7 @@ from penstock.dev.broker import QUICK_START, Broker
 from penstock.errors import FencedError
 from penstock.kafka_wire.producer import VERIFYING, TransactionalWire
 from penstock.kafka_wire.protocol import requests
-from penstock.log import wire_producer
+from penstock.log import producers
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 
@@ -63,7 +63,7 @@ def found(log, topic):
 def test_both_writers_commit_and_abort_and_all_readers_read(log, topic, name, body):
     first, second = (log.producer(name("app")) for _ in range(2))
     first.init()
-    assert isinstance(first, TransactionalWire) == (body == "wire")
+    assert isinstance(getattr(first, "wire", None), TransactionalWire) == (body == "wire")
     write(first, topic, name("group"), 0, 100)
     first.commit()
     write(first, topic, name("group"), 100, 200)
@@ -93,12 +93,12 @@ def test_both_writers_commit_and_abort_and_all_readers_read(log, topic, name, bo
 
 
 def test_rows_that_come_after_their_transaction_was_aborted_are_never_visible(through, log, topic, name, caplog):
-    if wire_producer.loops is None:
+    if not producers.uses_wire():
         pytest.skip("the loops in C are not built here")
     producer = log.producer(name("app"))
     with caplog.at_level(logging.WARNING, "penstock.kafka"):
         producer.init()
-    assert producer._cluster.newest(requests.ADD_PARTITIONS) < VERIFYING
+    assert producer.wire._cluster.newest(requests.ADD_PARTITIONS) < VERIFYING
     assert "does not verify which partitions take part" in caplog.text
     write(producer, topic, name("group"), 0, 100)
     producer.commit()

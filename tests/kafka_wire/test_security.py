@@ -12,7 +12,7 @@ from penstock.dev.broker import QUICK_START, Broker
 from penstock.dev.server import free_ports
 from penstock.errors import BrokerError
 from penstock.kafka_wire.producer import TransactionalWire
-from penstock.log import wire_producer
+from penstock.log import producers
 from penstock.log.base import TopicSpec
 from penstock.log.client import portable
 from penstock.log.kafka import KafkaLog
@@ -113,7 +113,7 @@ def written(secured, name, protocol, **settings):
     topic = name("secured")
     plain.admin.ensure_topics([TopicSpec(topic, 1)])
     producer = log.producer(name("app"))
-    assert isinstance(producer, TransactionalWire)
+    assert isinstance(producer.wire, TransactionalWire)
     try:
         producer.init()
         producer.begin()
@@ -128,7 +128,7 @@ def written(secured, name, protocol, **settings):
 
 @pytest.fixture(autouse=True)
 def built():
-    if wire_producer.loops is None:
+    if not producers.uses_wire():
         pytest.skip("the loops in C are not built here")
 
 

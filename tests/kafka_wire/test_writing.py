@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from penstock.errors import BrokerError, ConfigError, ProductionError, TopicError
 from penstock.kafka_wire.producer import PlainWire, TransactionalWire
-from penstock.kafka_wire.settings import NotSpoken, spoken
-from penstock.log import wire_producer
+from penstock.kafka_wire.settings import UnsupportedSetting, parse_settings
+from penstock.log import producers
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.partitioner import partition_for
@@ -25,7 +25,7 @@ PARTITIONS = 4
 
 @pytest.fixture(autouse=True)
 def built():
-    if wire_producer.loops is None:
+    if not producers.uses_wire():
         pytest.skip("the loops in C are not built here")
 
 
@@ -107,7 +107,7 @@ def some_rows(count, seed=1, headers=False):
 def test_a_consumer_reads_what_was_written_where_java_puts_it(kafka, kafka_broker, topic, name, settings, headers):
     rows = some_rows(20_000, headers=headers)
     producer = kafka(settings).producer(name("app"))
-    assert isinstance(producer, TransactionalWire)
+    assert isinstance(producer.wire, TransactionalWire)
     producer.init()
     producer.begin()
     for first in range(0, len(rows), 3000):
@@ -280,13 +280,13 @@ def test_settings_that_are_not_known_are_left_to_librdkafka(kafka, name, setting
 
 def test_without_the_loop_in_c_rows_are_librdkafka_s(kafka, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "penstock.kafka")
-    monkeypatch.setattr(wire_producer, "loops", None)
+    monkeypatch.setattr(producers, "uses_wire", lambda: False)
     assert isinstance(kafka().producer(None), PlainProducer)
     assert "not built" in caplog.text
 
 
 def test_it_can_be_left_out_by_a_setting(kafka, monkeypatch):
-    assert isinstance(kafka().producer(None), PlainWire)
+    assert isinstance(kafka().producer(None).wire, PlainWire)
     monkeypatch.setenv("PENSTOCK_WIRE", "0")
     assert isinstance(kafka().producer(None), PlainProducer)
 
@@ -311,12 +311,12 @@ def test_a_file_that_is_not_there_is_an_error_of_the_settings(kafka, name):
     ids=str,
 )
 def test_settings_keep_their_meaning(given, field, expected):
-    assert getattr(spoken({"bootstrap.servers": "a:1"} | given), field) == expected
+    assert getattr(parse_settings({"bootstrap.servers": "a:1"} | given), field) == expected
 
 
 def test_the_smaller_of_two_batch_sizes_counts():
-    assert spoken({"bootstrap.servers": "a", "batch.size": 5000}, 3000).batch_bytes == 3000
-    assert spoken({"bootstrap.servers": "a", "batch.size": 5000}, 9000).batch_bytes == 5000
+    assert parse_settings({"bootstrap.servers": "a", "batch.size": 5000}, 3000).batch_bytes == 3000
+    assert parse_settings({"bootstrap.servers": "a", "batch.size": 5000}, 9000).batch_bytes == 5000
 
 
 @pytest.mark.parametrize(
@@ -331,9 +331,9 @@ def test_the_smaller_of_two_batch_sizes_counts():
     ids=str,
 )
 def test_what_is_not_understood_is_not_guessed(wrong):
-    with pytest.raises(NotSpoken):
-        spoken({"bootstrap.servers": "a:1"} | wrong)
+    with pytest.raises(UnsupportedSetting):
+        parse_settings({"bootstrap.servers": "a:1"} | wrong)
 
 
 def test_passwords_are_not_shown():
-    assert "secret" not in repr(spoken({"bootstrap.servers": "a:1", "sasl.password": "secret"}))
+    assert "secret" not in repr(parse_settings({"bootstrap.servers": "a:1", "sasl.password": "secret"}))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.log import wire_producer
+from penstock.log import producers
 from penstock.log.base import Log
 from penstock.log.kafka import KafkaLog
 from penstock.log.memory import MemoryLog
@@ -25,10 +25,10 @@ def body(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def use(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if body == "wire" and wire_producer.loops is None:
+    if body == "wire" and not producers.uses_wire():
         pytest.skip("the loops in C are not built here")
     if body == "librdkafka":
-        monkeypatch.setattr(wire_producer, "loops", None)
+        monkeypatch.setattr(producers, "uses_wire", lambda: False)
 
 
 @pytest.fixture(params=["memory", *BODIES])

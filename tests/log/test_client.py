@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.kafka_wire.settings import spoken
+from penstock.kafka_wire.settings import parse_settings
 from penstock.log.client import Connection, portable
 from penstock.log.kafka import KafkaLog
 
@@ -66,7 +66,7 @@ def test_an_answer_is_waited_for_half_a_minute_and_no_longer_than_a_transaction_
     assert {Connection("a:1").settings(client)[bound] for client in ("producer", "consumer", "admin")} == {30_000}
     assert Connection("a:1", {"producer.transaction.timeout.ms": 5000}).settings("producer")[bound] == 5000
     assert Connection("a:1", {bound: 70_000}).settings("consumer")[bound] == 70_000
-    settings = spoken(Connection("a:1").settings("producer"))
+    settings = parse_settings(Connection("a:1").settings("producer"))
     assert (settings.socket_seconds, settings.idle_seconds) == (30, 10)
 
 

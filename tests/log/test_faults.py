@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BrokerError
-from penstock.log import wire_producer
+from penstock.log import producers
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.producer import _meant
@@ -94,7 +94,7 @@ def test_offsets_are_sent_after_the_group_s_coordinator_came_back(kafka, kafka_b
 @pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="the long form: set PENSTOCK_LONG=1")
 def test_a_client_that_is_stuck_is_left_behind_and_another_one_takes_over(kafka_broker, name, monkeypatch):
     """Connections that nobody uses are not closed here, so that nothing ends the wait for the coordinator."""
-    monkeypatch.setattr(wire_producer, "loops", None)
+    monkeypatch.setattr(producers, "uses_wire", lambda: False)
     unused = {"producer.connections.max.idle.ms": 0}
     log, topic, group = KafkaLog(kafka_broker.bootstrap_servers, unused, timeout=10), name("faults"), name("app")
     log.admin.ensure_topics([TopicSpec(topic, 1)])

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.errors import BrokerError, ProductionError
-from penstock.kafka_wire.protocol import batches
-from penstock.log import partition_queue, wire_producer
+from penstock.log import partition_queue, producers
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.rows import records_of
+from penstock.native.loader import in_c
 from penstock.record import raw_name, undecodable_name
 
 WAYS = ["in C", "in Python", "wire"]
@@ -28,10 +28,10 @@ def way(request, monkeypatch):
     wanted = getattr(request, "param", None)
     if wanted is None:
         return
-    if wanted != "in Python" and (partition_queue.loops is None or wire_producer.loops is None):
+    if wanted != "in Python" and (partition_queue.loops is None or not producers.uses_wire()):
         pytest.skip("the loops in C are not built here")
     if wanted != "wire":
-        monkeypatch.setattr(wire_producer, "loops", None)
+        monkeypatch.setattr(producers, "uses_wire", lambda: False)
     if wanted == "in Python":
         monkeypatch.setattr(partition_queue, "loops", None)
 
@@ -166,8 +166,8 @@ def test_random_bytes_go_through_every_reader(kafka_broker, log, topic, name, mo
     """What is written by the writer that takes all bytes is read by all readers, those in Python without the other headers."""
     rows = hostile_rows(topic, 1, 500)
     with monkeypatch.context() as patch:
-        patch.setattr(wire_producer, "loops", batches.loops)
-        if batches.loops is None:
+        patch.setattr(producers, "uses_wire", lambda: True)
+        if in_c("record_batches") is None:
             pytest.skip("the loops in C are not built here")
         other = KafkaLog(kafka_broker.bootstrap_servers)
         plain = other.producer(None)

@@ -13,16 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.kafka_wire.errors import UNKNOWN, NoTrust, Refused
+from penstock.kafka_wire.errors import UNKNOWN, UNKNOWN_TOPIC, NoTrust, Refused
 from penstock.kafka_wire.net.cluster import Cluster
 from penstock.kafka_wire.net.connection import Connection
 from penstock.kafka_wire.net.waiting import Waiting
 from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.batches import Batches, Stream
-from penstock.kafka_wire.protocol.primitives import Out
+from penstock.kafka_wire.protocol.primitives import Out, TopicPartition
 from penstock.kafka_wire.settings import Address, Settings
-from penstock.log.base import TopicPartition
-from penstock.log.failures import NO_TOPIC
 
 if TYPE_CHECKING:
     from penstock.native._record_batches import Batch
@@ -132,7 +130,7 @@ class Delivery:
         try:
             attempt()
         except Refused as refused:
-            if not refused.passing and refused.code != NO_TOPIC:
+            if not refused.passing and refused.code != UNKNOWN_TOPIC:
                 raise
             self._trouble = refused
         except NoTrust:
@@ -215,7 +213,7 @@ class Delivery:
                 self._drop(address)
         if (
             isinstance(self._trouble, Refused)
-            and self._trouble.code == NO_TOPIC
+            and self._trouble.code == UNKNOWN_TOPIC
             and waiting.seconds > self._propagation
         ):
             raise self._trouble

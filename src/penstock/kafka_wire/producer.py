@@ -8,21 +8,20 @@ A timestamp of 0 is written as 1, as by librdkafka, to which it means "now".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
-from penstock.errors import BrokerError
-from penstock.kafka_wire.errors import Refused, check
-from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.errors import INVALID_TXN_STATE, OUT_OF_TURN, UNKNOWN_TOPIC, ProducerError, Refused, check
+from penstock.kafka_wire.net.waiting import IsOver, Waiting
 from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.batches import Row
+from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import NOBODY, Identity
 from penstock.kafka_wire.settings import Settings
 from penstock.kafka_wire.transactions import Transactions, give_offsets
-from penstock.kafka_wire.writer import RowWriter
-from penstock.log.base import OnRefused, Row, TopicPartition
-from penstock.log.client import logger
-from penstock.log.deadline import Deadline
-from penstock.log.failures import INVALID_TXN_STATE, NO_TOPIC, OUT_OF_TURN, protocol_error
+from penstock.kafka_wire.writer import OnRefused, RowWriter
 
+logger = logging.getLogger("penstock.kafka")
 #: how long an abort waits for the answers to what was sent
 ANSWER_SECONDS = 10.0
 #: the first version of AddPartitionsToTxn by which brokers ask coordinators whether a partition takes part in a transaction (KIP-890)
@@ -32,8 +31,8 @@ VERIFYING = 4
 class TransactionalWire(RowWriter):
     """Exactly once: rows and offsets become visible together, at ``commit``, or never."""
 
-    def __init__(self, settings: Settings, deadline: Deadline, transactional_id: str) -> None:
-        super().__init__(settings, deadline, transactional_id)
+    def __init__(self, settings: Settings, is_over: IsOver, transactional_id: str) -> None:
+        super().__init__(settings, is_over, transactional_id)
         self._id = transactional_id
         self._transactions = Transactions(self._cluster, transactional_id, settings.transaction_ms)
         self._is_open = False
@@ -58,7 +57,7 @@ class TransactionalWire(RowWriter):
         self._check_fenced()
         if self._is_open or self._identity == NOBODY:
             said = "a transaction is open" if self._is_open else "init() comes first"
-            raise protocol_error(OUT_OF_TURN, "begin a transaction", said, fatal=True)
+            raise ProducerError(OUT_OF_TURN, "begin a transaction", said, fatal=True)
         self._cluster.forget_topics(old=True)
         self._is_open = True
 
@@ -93,7 +92,7 @@ class TransactionalWire(RowWriter):
         answers under way are waited for. Rows whose answers do not come are locked out by a new epoch of our identity.
         """
         self._check_fenced()
-        self._delivery.hear(Waiting(self._deadline, self._settings, ANSWER_SECONDS))
+        self._delivery.hear(Waiting(self._is_over, self._settings, ANSWER_SECONDS))
         self._forget_rows()
         with self._saying("abort the transaction", abortable=False):
             if self._added or self._groups:
@@ -123,7 +122,7 @@ class TransactionalWire(RowWriter):
                 self._transactions.add_partitions(self._identity, [place], self._waiting())
                 added = True
             except Refused as refused:  # a topic that is gone has no rows
-                if refused.code != NO_TOPIC:
+                if refused.code != UNKNOWN_TOPIC:
                     raise
         if added:
             self._transactions.end(self._identity, self._waiting(), committed=False)
@@ -141,12 +140,12 @@ class TransactionalWire(RowWriter):
 
     def _interrupted(self, doing: str) -> None:
         super()._interrupted(doing)
-        self._failed = BrokerError(f"could not {doing}: interrupted", abortable=True)
+        self._failed = ProducerError(None, doing, "interrupted", abortable=True)
 
     def _check_turn(self, doing: str) -> None:
         super()._check_turn(doing)
         if not self._is_open:
-            raise protocol_error(OUT_OF_TURN, doing, "no transaction is open: begin one", fatal=True)
+            raise ProducerError(OUT_OF_TURN, doing, "no transaction is open: begin one", fatal=True)
 
     def _prepare(self, waiting: Waiting) -> None:
         new = self._open.keys() - self._added
@@ -163,8 +162,8 @@ class TransactionalWire(RowWriter):
 class PlainWire(RowWriter):
     """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
 
-    def __init__(self, settings: Settings, deadline: Deadline) -> None:
-        super().__init__(settings, deadline, None)
+    def __init__(self, settings: Settings, is_over: IsOver) -> None:
+        super().__init__(settings, is_over, None)
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
 
     def init(self) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.kafka_wire.errors import UnsupportedSetting
+
 #: (host, port)
 Address = tuple[str, int]
 
@@ -93,10 +95,6 @@ IGNORED = {
 }
 
 
-class NotSpoken(Exception):
-    """A setting that is not understood here."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a writer needs to know. Passwords are among it: not shown."""
@@ -142,7 +140,7 @@ class _Given:
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
-            raise NotSpoken(f"{name} is no text and no number")
+            raise UnsupportedSetting(f"{name} is no text and no number")
         return str(value)
 
     def number(self, name: str, default: int, *, least: int = 0) -> int:
@@ -150,16 +148,16 @@ class _Given:
         try:
             number = int(text)
         except ValueError as error:
-            raise NotSpoken(f"{name}={text} is no number") from error
+            raise UnsupportedSetting(f"{name}={text} is no number") from error
         if number < least:
-            raise NotSpoken(f"{name}={number}")
+            raise UnsupportedSetting(f"{name}={number}")
         return number
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         text = self.text(name, default)
         found = next((choice for choice in choices if choice.lower() == text.lower()), None)
         if found is None:
-            raise NotSpoken(f"{name}={text}")
+            raise UnsupportedSetting(f"{name}={text}")
         return found
 
     def group(self, names: tuple[str, ...]) -> dict[str, str]:
@@ -168,9 +166,9 @@ class _Given:
     def end(self) -> None:
         for name, values in FIXED.items():
             if name in self._left and (text := self.text(name).lower()) not in values:
-                raise NotSpoken(f"{name}={text}")
+                raise UnsupportedSetting(f"{name}={text}")
         if unknown := self._left.keys() - IGNORED:
-            raise NotSpoken(", ".join(sorted(unknown)))
+            raise UnsupportedSetting(", ".join(sorted(unknown)))
 
 
 SSL = (
@@ -185,14 +183,14 @@ SSL = (
 )
 
 
-def spoken(settings: Mapping[str, Any], batch_bytes: int | None = None) -> Settings:
-    """Return settings as this writer has them; raise ``NotSpoken`` where something is not understood.
+def parse_settings(settings: Mapping[str, Any], batch_bytes: int | None = None) -> Settings:
+    """Return settings as this writer has them; raise ``UnsupportedSetting`` where something is not understood.
 
-    >>> spoken({"bootstrap.servers": "a:1,b"}).bootstrap
+    >>> parse_settings({"bootstrap.servers": "a:1,b"}).bootstrap
     (('a', 1), ('b', 9092))
-    >>> spoken({"bootstrap.servers": "a:1", "sasl.mechanism": "OAUTHBEARER"})
+    >>> parse_settings({"bootstrap.servers": "a:1", "sasl.mechanism": "OAUTHBEARER"})
     Traceback (most recent call last):
-    penstock.kafka_wire.settings.NotSpoken: sasl.mechanism=OAUTHBEARER
+    penstock.kafka_wire.errors.UnsupportedSetting: sasl.mechanism=OAUTHBEARER
     """
     given = _Given(settings)
     identification = str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower()
@@ -225,7 +223,7 @@ def spoken(settings: Mapping[str, Any], batch_bytes: int | None = None) -> Setti
     given.text("transactional.id")
     given.end()
     if not known.bootstrap:
-        raise NotSpoken("bootstrap.servers is empty")
+        raise UnsupportedSetting("bootstrap.servers is empty")
     return known
 
 
@@ -240,5 +238,5 @@ def address_of(text: str) -> Address:
     if not colon or "]" in port:
         host, port = rest, "9092"
     if not port.isdigit():
-        raise NotSpoken(f"bootstrap.servers={text}")
+        raise UnsupportedSetting(f"bootstrap.servers={text}")
     return host.strip("[]"), int(port)

@@ -12,8 +12,8 @@ from penstock.kafka_wire.errors import UNKNOWN, Refused, check
 from penstock.kafka_wire.net.cluster import Cluster
 from penstock.kafka_wire.net.waiting import Waiting
 from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import GROUP, NOBODY, TRANSACTION, Api, Codes, Identity
-from penstock.log.base import TopicPartition
 
 T = TypeVar("T")
 

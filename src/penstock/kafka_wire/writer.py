@@ -1,29 +1,29 @@
-"""What both bodies of the writer share: rows become batches, batches go to leaders, and what goes wrong is said in the words of the log."""
+"""What both bodies of the writer share: rows become batches, batches go to leaders, and what goes wrong is raised as ``ProducerError``."""
 
 from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.errors import BrokerError, FencedError, ProductionError
 from penstock.kafka_wire.delivery import Delivery, Sent
-from penstock.kafka_wire.errors import Refused, said
+from penstock.kafka_wire.errors import NO_PARTITION, TOO_LARGE, ProducerError, Refused, RowRefused, failure_of
 from penstock.kafka_wire.net.cluster import Cluster
-from penstock.kafka_wire.net.waiting import Waiting
-from penstock.kafka_wire.protocol.batches import Batches, Stream, columns_of, rows_of
+from penstock.kafka_wire.net.waiting import IsOver, Waiting
+from penstock.kafka_wire.protocol.batches import Batches, Row, RowColumns, Stream, columns_of, row_at, rows_of
+from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import NOBODY, Identity
 from penstock.kafka_wire.settings import Settings
-from penstock.log.base import WINDOW, OnRefused, Row, RowColumns, TopicPartition
-from penstock.log.deadline import Deadline
-from penstock.log.failures import NO_PARTITION, TOO_LARGE, protocol_error
-from penstock.log.row_size import row_bytes
+from penstock.native.record_batches import batch_size
 
 if TYPE_CHECKING:
     from penstock.native._record_batches import Rows
 
-#: bytes of rows that are made into columns at a time
+#: told of a row that was refused when it was handed over, and the error code
+OnRefused: TypeAlias = Callable[[Row, int], None]
+#: rows, and their bytes, that are made into columns at a time
+WINDOW = 2048
 WINDOW_BYTES = 4 << 20
 #: a batch of one row without headers is larger than its key and value by less than this
 MOST_OVERHEAD = 100
@@ -34,9 +34,9 @@ MOST_OPEN_BYTES = 64 << 20
 class RowWriter:
     """What both bodies share: rows to batches, batches to leaders, and what went wrong."""
 
-    def __init__(self, settings: Settings, deadline: Deadline, transactional_id: str | None) -> None:
+    def __init__(self, settings: Settings, is_over: IsOver, transactional_id: str | None) -> None:
         self._settings = settings
-        self._deadline = deadline
+        self._is_over = is_over
         self._transactional = transactional_id is not None
         self._cluster = Cluster(settings)
         self._batches = Batches(settings)
@@ -46,14 +46,14 @@ class RowWriter:
         #: partitions with rows that were not sent yet
         self._open: dict[TopicPartition, Stream] = {}
         #: what went wrong, until it is aborted
-        self._failed: BrokerError | None = None
+        self._failed: ProducerError | None = None
         #: whether rows may come to the log that were forgotten, so that the next sequence numbers are not known
         self._is_dirty = False
         #: partitions that forgotten rows may still come to
         self._late: set[TopicPartition] = set()
 
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
-        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
+        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``RowRefused``."""
         some: list[Row] = []
         size = 0
         for row in rows:
@@ -76,7 +76,9 @@ class RowWriter:
         """Return why a row cannot be sent, None if it can."""
         topic, partition, key, value, _, headers = row
         large = self._settings.largest
-        if (headers or len(key or b"") + len(value or b"") > large - MOST_OVERHEAD) and row_bytes(row) > large:
+        if (headers or len(key or b"") + len(value or b"") > large - MOST_OVERHEAD) and batch_size(
+            key, value, headers
+        ) > large:
             return TOO_LARGE
         if partition is None or self._failed is not None:
             return None
@@ -87,7 +89,7 @@ class RowWriter:
     def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
         """Hand over the same rows by column."""
         self._check_turn("send rows")
-        if self._failed is not None or not columns.size:  # it is said again at the end of the transaction
+        if self._failed is not None or not len(columns[4]):  # it is said again at the end of the transaction
             return
         rows: Rows | None = None
         with self._saying("send rows", delivering=True):
@@ -97,10 +99,10 @@ class RowWriter:
                 code = NO_PARTITION
                 if partition >= 0:
                     with self._saying("send rows", delivering=True):
-                        first = self._add(self._streams[columns.topic, partition], rows, first, last)
+                        first = self._add(self._streams[columns[0], partition], rows, first, last)
                     code = TOO_LARGE
                 if first < last and self._failed is None:
-                    _refuse(next(columns.rows(rows.row(first))), code, on_refused)
+                    _refuse(row_at(columns, rows.row(first)), code, on_refused)
                     first += 1
         if sum(len(stream.open or b"") for stream in self._open.values()) > MOST_OPEN_BYTES:
             with self._saying("send rows", delivering=True):
@@ -108,10 +110,10 @@ class RowWriter:
 
     def _rows(self, columns: RowColumns) -> Rows:
         """Return rows by the partition that they go to."""
-        rows = rows_of(columns, self._partitions(columns.topic), turn=random.getrandbits(16))
+        rows = rows_of(columns, self._partitions(columns[0]), turn=random.getrandbits(16))
         for partition, _, _ in rows.runs():
             if partition >= 0:  # known together, so that they are added to the transaction together
-                place = (columns.topic, partition)
+                place = (columns[0], partition)
                 self._open[place] = self._streams.setdefault(place, Stream(place))
         return rows
 
@@ -183,7 +185,7 @@ class RowWriter:
         self._is_dirty = False
 
     def _waiting(self) -> Waiting:
-        return Waiting(self._deadline, self._settings)
+        return Waiting(self._is_over, self._settings)
 
     def _partitions(self, topic: str) -> int:
         """Return how many partitions a topic has. One that is missing may be about to appear."""
@@ -201,12 +203,12 @@ class RowWriter:
         self._check_fenced()
 
     def _check_fenced(self) -> None:
-        if isinstance(self._failed, FencedError):
+        if self._failed is not None and self._failed.is_fenced:
             raise self._failed
 
     @contextlib.contextmanager
     def _saying(self, doing: str, *, delivering: bool = False, abortable: bool = True) -> Iterator[None]:
-        """Say what went wrong in the words of the log, and keep it until the abort that it calls for.
+        """Say what went wrong as a ``ProducerError``, and keep it until the abort that it calls for.
 
         ``delivering``: it is said at the end, as it would be where it is noticed later. ``abortable``: not so if nobody knows whether the
         transaction was committed, and the same call may be made again.
@@ -214,11 +216,11 @@ class RowWriter:
         try:
             yield
         except (Refused, OSError) as fault:
-            error = said(fault, doing, delivering=delivering, abortable=abortable)
+            error = failure_of(fault, doing, delivering=delivering, abortable=abortable)
             error.__cause__ = fault
             if error.abortable or error.fatal:
                 self._failed = error
-            if not delivering or isinstance(error, FencedError):
+            if not delivering or error.is_fenced:
                 raise error from fault
         except BaseException:  # Ctrl-C: what was handed over is not complete
             if delivering:
@@ -232,10 +234,6 @@ class RowWriter:
 
 def _refuse(row: Row, code: int, on_refused: OnRefused | None) -> None:
     """Hand a row back."""
-    topic, partition, key, value, *_ = row
-    size = len(key or b"") + len(value or b"")
-    where = topic if partition is None else f"{topic}-{partition}"
-    error = ProductionError(f"a row of {size} bytes for {where} was refused: {protocol_error(code, 'send it')}")
     if on_refused is None:
-        raise error
-    on_refused(row, error)
+        raise RowRefused(row, code)
+    on_refused(row, code)

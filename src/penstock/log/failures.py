@@ -50,21 +50,6 @@ TRANSIENT = {
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
 }
 
-#: those of them that brokers have
-RETRIABLE_CODES = frozenset(code for code in TRANSIENT if code > 0)
-#: of producers whose identity is of no use any more: another one may be had by ``init``
-INVALID_TXN_STATE = KafkaError.INVALID_TXN_STATE
-LOST_IDENTITY = {
-    INVALID_TXN_STATE,
-    KafkaError.INVALID_PRODUCER_ID_MAPPING,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-}
-#: ours: a connection is lost, nothing came in time, TLS was refused, a call was made out of turn; and what has no partition
-LOST, LATE, TLS_REFUSED = KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._SSL
-OUT_OF_TURN, NO_PARTITION, TOO_LARGE = KafkaError._STATE, KafkaError._UNKNOWN_PARTITION, KafkaError.MSG_SIZE_TOO_LARGE
-NO_TOPIC = KafkaError.UNKNOWN_TOPIC_OR_PART
-
 _UNREACHABLE = "is Kafka running, and is bootstrap_servers right? (`penstock dev` starts a broker on this machine)"
 _FORBIDDEN = "let an administrator of the cluster grant the right to this user"
 _REFUSED = "check security.protocol, sasl.* and ssl.* among the client settings (kafka={...})"

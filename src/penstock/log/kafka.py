@@ -9,10 +9,9 @@ from penstock.log.admin import KafkaAdmin
 from penstock.log.base import Producer, Reader
 from penstock.log.client import Connection
 from penstock.log.deadline import Deadline
-from penstock.log.producer import PlainProducer, TransactionalProducer
+from penstock.log.producers import make_producer
 from penstock.log.ranges import KafkaRanges
 from penstock.log.reader import KafkaReader
-from penstock.log.wire_producer import wire_producer
 
 
 class KafkaLog:
@@ -33,12 +32,7 @@ class KafkaLog:
 
     def producer(self, transactional_id: str | None, *, batch_bytes: int | None = None) -> Producer:
         """Make a producer: transactional, or without an id one that writes at least once; in batches of so many bytes at most."""
-        made = wire_producer(self.connection, self._deadline, transactional_id, batch_bytes)
-        if made is None and transactional_id is None:
-            made = PlainProducer(self.connection, self._deadline, batch_bytes=batch_bytes)
-        elif made is None and transactional_id is not None:
-            made = TransactionalProducer(self.connection, self._deadline, transactional_id, batch_bytes=batch_bytes)
-        assert made is not None
+        made = make_producer(self.connection, self._deadline, transactional_id, batch_bytes)
         self._made.append(made)
         return made
 

@@ -1,29 +1,110 @@
-"""Which writer is used: the one of this package where it was built and understands every setting, else librdkafka's."""
+"""``kafka_wire``'s producer as the engine sees it: the same calls, its errors in the words of the log."""
 
 from __future__ import annotations
 
-import os
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from penstock.errors import BrokerError, ProductionError
+from penstock.kafka_wire.errors import ProducerError, RowRefused, UnsupportedSetting
 from penstock.kafka_wire.producer import PlainWire, TransactionalWire
-from penstock.kafka_wire.protocol.batches import loops
-from penstock.kafka_wire.settings import NotSpoken, spoken
-from penstock.log.base import Producer
+from penstock.kafka_wire.settings import parse_settings
+from penstock.log.base import OnRefused, Producer, Row, RowColumns, TopicPartition
 from penstock.log.client import Connection, logger
 from penstock.log.deadline import Deadline
+from penstock.log.failures import protocol_error
 
 
 def wire_producer(
     connection: Connection, deadline: Deadline, transactional_id: str | None, batch_bytes: int | None
 ) -> Producer | None:
-    """Make a writer of this package; None if it must be librdkafka's."""
-    if loops is None or os.environ.get("PENSTOCK_WIRE") == "0":
-        logger.debug("rows are written by librdkafka: the loops in C were not built, or are left out")
-        return None
+    """Make a producer of ``kafka_wire``; None if there is a setting that it does not understand."""
     try:
-        settings = spoken(connection.settings("producer"), batch_bytes)
+        settings = parse_settings(connection.settings("producer"), batch_bytes)
         if transactional_id is None:
-            return PlainWire(settings, deadline)
-        return TransactionalWire(settings, deadline, transactional_id)
-    except (NotSpoken, OSError) as unknown:  # certificates that cannot be read, too: it says so in its own words
+            return WireProducer(PlainWire(settings, deadline.is_over))
+        return WireProducer(TransactionalWire(settings, deadline.is_over, transactional_id))
+    except (
+        UnsupportedSetting,
+        OSError,
+    ) as unknown:  # certificates that cannot be read, too: it says so in its own words
         logger.debug("rows are written by librdkafka, which knows all settings: %s", unknown)
         return None
+
+
+class WireProducer:
+    """Hands calls over and translates errors."""
+
+    def __init__(self, wire: PlainWire | TransactionalWire) -> None:
+        self.wire = wire
+
+    def init(self) -> None:
+        """Take over from any earlier producer of the same id."""
+        with _translated():
+            self.wire.init()
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        with _translated():
+            self.wire.begin()
+
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
+        with _translated():
+            self.wire.produce(rows, _told(on_refused))
+
+    def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
+        """Hand over the same rows by column."""
+        with _translated():
+            self.wire.produce_columns(columns[:6], _told(on_refused))
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the offsets of a group with the transaction."""
+        with _translated():
+            self.wire.send_offsets(group, offsets)
+
+    def flush(self) -> None:
+        """Wait until every row is in the log."""
+        with _translated():
+            self.wire.flush()
+
+    def commit(self) -> None:
+        """Make everything since ``begin`` visible."""
+        with _translated():
+            self.wire.commit()
+
+    def abort(self) -> None:
+        """Forget everything since ``begin``."""
+        with _translated():
+            self.wire.abort()
+
+    def close(self) -> None:
+        """Forget rows not yet sent and let go of the connections."""
+        self.wire.close()
+
+
+def _told(on_refused: OnRefused | None) -> Callable[[Row, int], None] | None:
+    return None if on_refused is None else lambda row, code: on_refused(row, _refusal(row, code))
+
+
+def _refusal(row: Row, code: int) -> ProductionError:
+    topic, partition, key, value, *_ = row
+    size = len(key or b"") + len(value or b"")
+    where = topic if partition is None else f"{topic}-{partition}"
+    return ProductionError(f"a row of {size} bytes for {where} was refused: {protocol_error(code, 'send it')}")
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except ProducerError as failure:
+        raise _said(failure) from failure.__cause__
+    except RowRefused as refused:
+        raise _refusal(refused.row, refused.code) from None
+
+
+def _said(failure: ProducerError) -> BrokerError:
+    if failure.code is None:
+        return BrokerError(str(failure), abortable=failure.abortable)
+    return protocol_error(failure.code, failure.doing, failure.said, abortable=failure.abortable, fatal=failure.fatal)

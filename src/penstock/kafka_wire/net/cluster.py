@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from penstock.clock import stopwatch_us
-from penstock.kafka_wire.errors import NoTrust, Refused, check
+from penstock.kafka_wire.errors import UNKNOWN_TOPIC, NoTrust, Refused, check
 from penstock.kafka_wire.net.connection import Connection
 from penstock.kafka_wire.net.security import tls_context
-from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.net.waiting import Waiting, stopwatch_us
 from penstock.kafka_wire.protocol import requests
+from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import Api, Found
 from penstock.kafka_wire.settings import Address, Settings
-from penstock.log.base import TopicPartition
-from penstock.log.failures import NO_TOPIC
 
 T = TypeVar("T")
 
@@ -46,7 +44,7 @@ class Cluster:
             try:
                 return attempt()
             except Refused as refused:
-                is_missing = refused.code == NO_TOPIC and waiting.seconds < self._settings.propagation_seconds
+                is_missing = refused.code == UNKNOWN_TOPIC and waiting.seconds < self._settings.propagation_seconds
                 if not refused.passing and not is_missing:
                     raise
                 waiting.pause(refused)

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.clock import stopwatch_us
 from penstock.kafka_wire.errors import Late, NoTrust, Refused, check
 from penstock.kafka_wire.net.security import authenticate
-from penstock.kafka_wire.net.waiting import SLICE_SECONDS
+from penstock.kafka_wire.net.waiting import SLICE_SECONDS, stopwatch_us
 from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.primitives import Out
 from penstock.kafka_wire.protocol.requests import Api

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import math
 import threading
+import time
+from collections.abc import Callable
+from typing import TypeAlias
 
-from penstock.clock import stopwatch_us
 from penstock.kafka_wire.errors import Late, Refused
 from penstock.kafka_wire.settings import Settings
-from penstock.log.deadline import Deadline
 
 #: calls that wait are cut into slices, so that Ctrl-C and a shorter deadline are heard
 SLICE_SECONDS = 1.0
 #: the cluster is about to be done with the transaction before: it is asked again soon
 CONCURRENT_TRANSACTIONS = 51
 SOON_SECONDS = 0.002
+#: tells whether a call that has waited so many seconds gives up; what it tells may change meanwhile
+IsOver: TypeAlias = Callable[[float], bool]
+
+
+def stopwatch_us() -> int:
+    """Return microseconds of a clock that only goes forward: differences say how long something took."""
+    return time.perf_counter_ns() // 1000
 
 
 class Waiting:
     """One call's waiting: for as long as nothing goes on, ``most`` seconds if that is less than the deadline."""
 
-    def __init__(self, deadline: Deadline, settings: Settings, most: float = math.inf) -> None:
-        self._deadline = deadline
+    def __init__(self, is_over: IsOver, settings: Settings, most: float = math.inf) -> None:
+        self._is_over = is_over
         self._most = most
         self._settings = settings
         self._since = stopwatch_us()
@@ -42,7 +50,7 @@ class Waiting:
 
     def check(self) -> None:
         """Raise if the deadline is over."""
-        if self.seconds >= self._most or self._deadline.is_over(self.seconds):
+        if self.seconds >= self._most or self._is_over(self.seconds):
             raise self.fault or Late("the cluster does not answer")
 
     def pause(self, fault: Refused | OSError) -> None:

@@ -6,25 +6,31 @@ A batch is open until it is full or wanted. Batches that have arrived are used a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import Identity
 from penstock.kafka_wire.settings import CODECS, Settings
-from penstock.log.base import Row, RowColumns, TopicPartition
 from penstock.native.columns import column_of
-from penstock.native.loader import in_c
+from penstock.native.loader import loop
 
 if TYPE_CHECKING:
     from penstock.native._record_batches import Batch, Rows
 
-#: None: not built, and this writer is not used
-loops: Any = in_c("record_batches")
+loops = loop("record_batches")
 
+#: pairs of a name and bytes or None
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+#: a row to write: topic, partition (None: by the key), key, value, timestamp in milliseconds, headers
+Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
+#: rows for one topic by column: topic; partitions (int32, −1 where the key decides; None: it decides always); arrays of keys and of values;
+#: timestamps (int64); headers (None: no row has any)
+RowColumns: TypeAlias = tuple[str, Any, pa.Array, pa.Array, Any, Sequence[Headers] | None]
 #: memory of batches that are not in use is kept up to this many bytes
 KEPT_BYTES = 64 << 20
 FRAME = 61
@@ -45,8 +51,8 @@ class Stream:
 
 def rows_of(columns: RowColumns, spread: int, turn: int) -> Rows:
     """Return rows as the loop takes them, by the partition that they go to."""
-    _, partitions, keys, values, times, headers, _ = columns
-    made: Rows = loops.Rows(columns.size, partitions, column_of(keys), column_of(values), times, headers, spread, turn)
+    _, partitions, keys, values, times, headers = columns
+    made: Rows = loops.Rows(len(times), partitions, column_of(keys), column_of(values), times, headers, spread, turn)
     return made
 
 
@@ -59,9 +65,14 @@ def columns_of(rows: list[Row]) -> Iterator[RowColumns]:
         _, places, keys, values, times, headers = zip(*its, strict=True)
         partitions = np.array([-1 if place is None else place for place in places], np.int32)
         key_column, value_column = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
-        yield RowColumns(
-            topic, partitions, key_column, value_column, np.array(times, np.int64), headers if any(headers) else None
-        )
+        yield topic, partitions, key_column, value_column, np.array(times, np.int64), headers if any(headers) else None
+
+
+def row_at(columns: RowColumns, at: int) -> Row:
+    """Return one of the rows."""
+    topic, partitions, keys, values, times, headers = columns
+    partition = None if partitions is None or partitions[at] < 0 else int(partitions[at])
+    return topic, partition, keys[at].as_py(), values[at].as_py(), int(times[at]), headers[at] if headers else ()
 
 
 class Batches:

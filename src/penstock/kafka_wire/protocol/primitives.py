@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
+#: (topic, partition)
+TopicPartition: TypeAlias = tuple[str, int]
 
 _INT8, _INT16, _INT32, _INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
 

@@ -12,8 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from penstock.kafka_wire.protocol.primitives import In, Out
-from penstock.log.base import TopicPartition
+from penstock.kafka_wire.protocol.primitives import In, Out, TopicPartition
 
 T = TypeVar("T")
 
