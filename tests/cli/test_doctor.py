@@ -122,10 +122,15 @@ def test_loops_that_were_not_built_are_noted(monkeypatch):
     assert doctor_machine.native().state == "ok"
     built.remove("grouping")
     some = doctor_machine.native()
-    assert (some.state, some.found) == ("note", "not there for grouping by key")
+    assert (some.state, some.found) == (
+        "note",
+        "in C: reading, writing, state of many keys; in Python: grouping by key",
+    )
     built.clear()
     none = doctor_machine.native()
-    assert (none.state, none.found) == ("note", "left out (PENSTOCK_NATIVE=0), or not built")
+    assert (none.state, none.found) == ("note", "in Python: reading, writing, grouping by key, state of many keys")
+    monkeypatch.setenv("PENSTOCK_NATIVE", "0")
+    assert doctor_machine.native().advice.endswith("unset PENSTOCK_NATIVE")
     assert none.advice.startswith("reading and writing and grouping by key and state of many keys cost twice as much")
 
 

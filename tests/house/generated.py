@@ -20,6 +20,13 @@ A setting is given, in order of precedence, as a keyword argument of `App` (or i
 the nearest match. The test driver takes the same settings; those of Kafka's clients and of Spark have no effect there.
 
 {table}
+
+Two more variables of the environment choose between bodies that give the same results; `penstock doctor` shows which are used.
+
+| variable | meaning |
+| --- | --- |
+| `PENSTOCK_NATIVE=0` | Use the Python twins of all loops in C, as where no compiler was there when Penstock was installed. |
+| `PENSTOCK_WIRE=0` | Write with librdkafka's producer, not our own (`kafka_wire`), as with client settings that only it knows. |
 """
 
 GENERATED: dict[str, Callable[[], str]] = {

@@ -1,6 +1,7 @@
 """Imports point one way, and each fenced library stays in its room."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,24 @@ def test_fenced_libraries_stay_in_their_room(library):
         str(path.relative_to(SRC)) for path in FILES if any(name.split(".")[0] == library for name in imports_of(path))
     }
     assert users <= FENCES[library]
+
+
+@pytest.mark.parametrize("leaf", ["native", "kafka_wire"])
+def test_leaves_import_nothing_of_the_house_above_them(leaf):
+    """For type checking neither: they could be packages of their own."""
+    found = set()
+    for path in (SRC / leaf).rglob("*.py*"):
+        if path.suffix in {".py", ".pyi"}:
+            found |= set(re.findall(r"^\s*(?:from|import) penstock(?:\.(\w+))?", path.read_text(), re.MULTILINE))
+    assert found <= {"native", leaf}
+
+
+def test_the_protocol_is_pure():
+    allowed = ("penstock.kafka_wire.protocol", "penstock.kafka_wire.settings", "penstock.native")
+    for path in (SRC / "kafka_wire" / "protocol").glob("*.py"):
+        imported = imports_of(path)
+        assert not [name for name in imported if name.startswith("penstock") and not name.startswith(allowed)], path
+        assert not {name.split(".")[0] for name in imported} & {"socket", "ssl", "threading", "time", "os"}, path
 
 
 def test_no_file_names_this_machine_or_a_registry():

@@ -140,17 +140,19 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def native() -> Finding:
-    """Tell whether the loops over rows and over keys are those in C."""
+    """Tell of each loop whether it is the one in C that is used, or its Python twin."""
     from penstock.native.loader import LOOPS, in_c
 
-    missing = [what for name, what in LOOPS.items() if in_c(name) is None]
+    used = [what for name, what in LOOPS.items() if in_c(name) is not None]
+    missing = [what for what in LOOPS.values() if what not in used]
+    bodies = {"in C": used, "in Python": missing}
+    found = "; ".join(f"{body}: {', '.join(loops)}" for body, loops in bodies.items() if loops)
     if not missing:
-        return Finding("loops in C", "built, and used")
-    found = "left out (PENSTOCK_NATIVE=0), or not built"
-    if len(missing) < len(LOOPS):
-        found = f"not there for {' and '.join(missing)}"
-    advice = f"{' and '.join(missing)} cost twice as much or more without: install a C compiler and Python's headers, then Penstock anew"
-    return Finding("loops in C", found, advice, may=True)
+        return Finding("loops", found)
+    remedy = "install a C compiler and Python's headers, then Penstock anew"
+    if os.environ.get("PENSTOCK_NATIVE") == "0":
+        remedy = "unset PENSTOCK_NATIVE"
+    return Finding("loops", found, f"{' and '.join(missing)} cost twice as much or more in Python: {remedy}", may=True)
 
 
 def cache() -> Finding:
