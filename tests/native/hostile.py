@@ -136,17 +136,21 @@ def record_batch(loops: Any, chosen: random.Random) -> None:
         made.seal(5, 6, 7, True, 0)
     assert bytes(batch) == bytes(twin)
     batch.clear()
-    for _ in range(8):
-        bad = (
-            number(chosen, rows),
-            damaged(chosen, np.array([chosen.choice(NUMBERS[:9]) for _ in range(rows)], np.int32).tobytes()),
-            damaged_column(chosen, given[2]),
-            damaged_column(chosen, given[3]),
-            damaged(chosen, times.tobytes()),
-            chosen.choice([None, 7, [], [hostile_headers(chosen) for _ in range(rows)]]),
-            chosen.choice([0, 1, 3, 1000, -1]),
-            number(chosen, 0),
-        )
+    for _ in range(12):
+        bad: list[Any] = list(given)
+        for which in chosen.sample(range(8), chosen.choice([1, 1, 2])):
+            bad[which] = (
+                lambda: number(chosen, rows),
+                lambda: damaged(
+                    chosen, np.array([chosen.choice(NUMBERS[:9]) for _ in range(rows)], np.int32).tobytes()
+                ),
+                lambda: damaged_column(chosen, given[2]),
+                lambda: damaged_column(chosen, given[3]),
+                lambda: damaged(chosen, times.tobytes()),
+                lambda: chosen.choice([None, 7, [], [hostile_headers(chosen) for _ in range(rows)]]),
+                lambda: chosen.choice([0, 1, 3, 1000, -1]),
+                lambda: number(chosen, 0),
+            )[which]()
         made = attempt(loops.Rows, *bad)
         if made is not None:
             made.runs()

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.kafka_wire.errors import UNKNOWN, UNKNOWN_TOPIC, NoTrust, Refused
+from penstock.kafka_wire.errors import UNKNOWN, UNKNOWN_TOPIC, Refused, TlsRefused
 from penstock.kafka_wire.net.cluster import Cluster
 from penstock.kafka_wire.net.connection import Connection
 from penstock.kafka_wire.net.waiting import Waiting
@@ -68,7 +68,7 @@ class Delivery:
         """Send batches, one of each partition, for which there is room."""
         for stream, batch in sealed:
             stream.under_way.append(batch)
-            self._streams[stream.place] = stream
+            self._streams[stream.partition] = stream
             self._bytes += len(batch)
         if self._trouble is None:
             self._try(lambda: self._send(sealed, waiting))
@@ -85,17 +85,17 @@ class Delivery:
             self._lost.update(self._streams)
 
     def _settle_one(self, waiting: Waiting) -> None:
-        """Read one answer, or mend what is broken."""
+        """Read one answer, or recover from a fault."""
         before = self._bytes
         if self._trouble is not None:
-            self._mend(waiting)
+            self._recover(waiting)
         else:
             address = next(address for address, under_way in self._answers.items() if under_way)
             self._try(lambda: self._read(address, waiting))
         if self._bytes < before:
             waiting.go_on()
 
-    def hear(self, waiting: Waiting) -> None:
+    def await_answers(self, waiting: Waiting) -> None:
         """Wait for the answers that can still be had, and send nothing again."""
         for address, under_way in self._answers.items():
             while under_way and self._connections[address].is_open:
@@ -123,17 +123,17 @@ class Delivery:
     def _drop(self, address: Address) -> None:
         """Let go of a connection; the answers that would come on it are lost."""
         self._connections.pop(address).close()
-        self._lost.update(stream.place for some in self._answers.pop(address, ()) for stream, _ in some)
+        self._lost.update(stream.partition for some in self._answers.pop(address, ()) for stream, _ in some)
 
     def _try(self, attempt: Callable[[], None]) -> None:
-        """Do something with a broker. If that fails in a way that may pass, the trouble is kept, and mended before anything else."""
+        """Do something with a broker. A fault that may pass is kept, and recovered from before anything else."""
         try:
             attempt()
         except Refused as refused:
-            if not refused.passing and refused.code != UNKNOWN_TOPIC:
+            if not refused.retriable and refused.code != UNKNOWN_TOPIC:
                 raise
             self._trouble = refused
-        except NoTrust:
+        except TlsRefused:
             raise
         except OSError as lost:
             self._trouble = lost
@@ -150,7 +150,7 @@ class Delivery:
             try:
                 connection.send(requests.PRODUCE, self._parts(some))
             except BaseException:  # the last part of it may have gone out
-                self._lost.update(stream.place for stream, _ in some)
+                self._lost.update(stream.partition for stream, _ in some)
                 raise
             self._answers[address].append(some)
 
@@ -158,7 +158,7 @@ class Delivery:
         """Yield what goes into one request: batches of different partitions with the same leader."""
         by_leader: dict[Address, Sent] = {}
         for stream, batch in sealed:
-            address = self._cluster.leader(stream.place)
+            address = self._cluster.leader(stream.partition)
             some = by_leader.setdefault(address, [])
             is_second = any(other is stream for other, _ in some)
             if some and (is_second or sum(len(each) for _, each in some) + len(batch) > REQUEST_BYTES):
@@ -171,12 +171,12 @@ class Delivery:
         """Return a request in pieces."""
         by_topic: dict[str, Sent] = {}
         for stream, batch in some:
-            by_topic.setdefault(stream.place[0], []).append((stream, batch))
+            by_topic.setdefault(stream.partition[0], []).append((stream, batch))
         parts: list[bytes | Batch] = [self._head + Out().int32(len(by_topic)).done()]
         for topic, its in by_topic.items():
             parts.append(Out().string(topic).int32(len(its)).done())
             for stream, batch in its:
-                parts += [Out().int32(stream.place[1]).int32(len(batch)).done(), batch]
+                parts += [Out().int32(stream.partition[1]).int32(len(batch)).done(), batch]
         return parts
 
     def _read(self, address: Address, waiting: Waiting) -> None:
@@ -185,12 +185,12 @@ class Delivery:
         codes = self._connections[address].receive()
         worst: Refused | None = None
         for stream, batch in self._answers[address].popleft():
-            code = codes.get(stream.place, UNKNOWN)
+            code = codes.get(stream.partition, UNKNOWN)
             if code in (0, DUPLICATE):
                 self._arrived(stream, batch)
-            elif worst is None or worst.passing:
+            elif worst is None or worst.retriable:
                 follows = code == OUT_OF_ORDER and stream.under_way[0] is not batch
-                worst = Refused(UNKNOWN if follows else code, None, stream.place, batch.count)
+                worst = Refused(UNKNOWN if follows else code, None, stream.partition, batch.count)
         if worst is not None:
             raise worst
 
@@ -200,10 +200,10 @@ class Delivery:
         self._bytes -= len(batch)
         self._batches.take_back(batch)
         if not stream.under_way:
-            del self._streams[stream.place]
-            self._lost.discard(stream.place)  # what comes now came before: it is known by its numbers
+            del self._streams[stream.partition]
+            self._lost.discard(stream.partition)  # what comes now came before: it is known by its numbers
 
-    def _mend(self, waiting: Waiting) -> None:
+    def _recover(self, waiting: Waiting) -> None:
         """Hear every answer that can still be had, learn who leads now, and send the rest again."""
         assert self._trouble is not None
         for address in [*self._answers]:
@@ -220,7 +220,7 @@ class Delivery:
         waiting.pause(self._trouble)
         self._trouble = None
         rest = [(stream, batch) for stream in self._streams.values() for batch in stream.under_way]
-        topics = {stream.place[0] for stream in self._streams.values()}
+        topics = {stream.partition[0] for stream in self._streams.values()}
         if topics:
             self._try(lambda: self._cluster.learn(topics, waiting))
         if self._trouble is None:

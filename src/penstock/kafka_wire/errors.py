@@ -39,16 +39,16 @@ class Refused(Exception):
         self.rows = rows
 
     @property
-    def passing(self) -> bool:
+    def retriable(self) -> bool:
         """Whether the same may work a little later."""
         return self.code in RETRIABLE
 
 
-class NoTrust(OSError):
+class TlsRefused(OSError):
     """TLS was refused, by us or by the broker: that does not pass."""
 
 
-class Late(OSError):
+class NoAnswer(OSError):
     """Nothing came for as long as anybody waits."""
 
 
@@ -89,7 +89,7 @@ def check(code: int, said: str | None = None) -> None:
 def failure_of(fault: Refused | OSError, doing: str, *, delivering: bool, abortable: bool) -> ProducerError:
     """Return what a call raises because of a fault. ``delivering``: batches; the partition is named then."""
     if not isinstance(fault, Refused):
-        code = TLS_REFUSED if isinstance(fault, NoTrust) else TIMED_OUT if isinstance(fault, Late) else LOST
+        code = TLS_REFUSED if isinstance(fault, TlsRefused) else TIMED_OUT if isinstance(fault, NoAnswer) else LOST
         return ProducerError(code, doing, str(fault) or None, abortable=abortable)
     if delivering and fault.partition is not None:
         topic, partition = fault.partition

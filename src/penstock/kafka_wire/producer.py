@@ -46,7 +46,7 @@ class TransactionalWire(RowWriter):
         """Take over from any earlier producer of the same id, be it this one: it is fenced, its open transaction is aborted."""
         self._forget_rows()
         self._end()
-        with self._saying(f"begin as producer {self._id!r}", abortable=False):
+        with self._failing(f"begin as producer {self._id!r}", abortable=False):
             self._begin_as(NOBODY)
             self._begin_as(self._transactions.identify(self._waiting()))
             self._lock_out()
@@ -65,11 +65,11 @@ class TransactionalWire(RowWriter):
         """Commit the offsets of a group with the transaction."""
         self._check_turn("send offsets")
         if self._failed is None:
-            with self._saying("send rows", delivering=True):
+            with self._failing("send rows", delivering=True):
                 self._push()  # they are written while the offsets are sent
         if self._failed is not None:
             raise self._failed
-        with self._saying(f"commit offsets of group {group!r}"):
+        with self._failing(f"commit offsets of group {group!r}"):
             if group not in self._groups:
                 self._groups.add(group)
                 self._transactions.add_offsets(self._identity, group, self._waiting())
@@ -81,7 +81,7 @@ class TransactionalWire(RowWriter):
         self.flush()
         if self._added or self._groups:
             self._is_committing = True
-            with self._saying("commit the transaction", abortable=False):
+            with self._failing("commit the transaction", abortable=False):
                 self._transactions.end(self._identity, self._waiting(), committed=True)
         self._end()
 
@@ -92,9 +92,9 @@ class TransactionalWire(RowWriter):
         answers under way are waited for. Rows whose answers do not come are locked out by a new epoch of our identity.
         """
         self._check_fenced()
-        self._delivery.hear(Waiting(self._is_over, self._settings, ANSWER_SECONDS))
+        self._delivery.await_answers(Waiting(self._is_over, self._settings, ANSWER_SECONDS))
         self._forget_rows()
-        with self._saying("abort the transaction", abortable=False):
+        with self._failing("abort the transaction", abortable=False):
             if self._added or self._groups:
                 self._abort()
             if self._is_dirty:
@@ -117,9 +117,9 @@ class TransactionalWire(RowWriter):
         which partitions take part in a transaction (Kafka 3.6) refuse it by themselves, if they are not told otherwise.
         """
         added = False
-        for place in sorted(self._late):
+        for partition in sorted(self._late):
             try:
-                self._transactions.add_partitions(self._identity, [place], self._waiting())
+                self._transactions.add_partitions(self._identity, [partition], self._waiting())
                 added = True
             except Refused as refused:  # a topic that is gone has no rows
                 if refused.code != UNKNOWN_TOPIC:
@@ -174,7 +174,7 @@ class PlainWire(RowWriter):
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
         """Hand over rows, and send them: who has only a few may not have any more for a long time."""
         super().produce(rows, on_refused)
-        with self._saying("send rows", delivering=True):
+        with self._failing("send rows", delivering=True):
             self._push()
 
     def begin(self) -> None:
@@ -190,7 +190,7 @@ class PlainWire(RowWriter):
         """Wait until all rows are in the log, then commit the offsets."""
         self.flush()
         for group, offsets in self._offsets.items():
-            with self._saying(f"commit offsets of group {group!r}", abortable=False):
+            with self._failing(f"commit offsets of group {group!r}", abortable=False):
                 body = requests.commit_offsets(group, offsets)
                 give_offsets(self._cluster, group, requests.COMMIT_OFFSETS, body, offsets, self._waiting())
         self._offsets.clear()

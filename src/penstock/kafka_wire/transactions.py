@@ -43,12 +43,12 @@ class Transactions:
 
         return self._cluster.persist(waiting, attempt)
 
-    def add_partitions(self, identity: Identity, places: Collection[TopicPartition], waiting: Waiting) -> None:
+    def add_partitions(self, identity: Identity, partitions: Collection[TopicPartition], waiting: Waiting) -> None:
         """Tell which partitions take part."""
-        body = requests.add_partitions(self._id, identity, places)
+        body = requests.add_partitions(self._id, identity, partitions)
 
         def attempt() -> None:
-            self._check_all(dict.fromkeys(places, UNKNOWN) | self._ask(requests.ADD_PARTITIONS, body, waiting))
+            self._check_all(dict.fromkeys(partitions, UNKNOWN) | self._ask(requests.ADD_PARTITIONS, body, waiting))
 
         self._cluster.persist(waiting, attempt)
 
@@ -80,24 +80,24 @@ class Transactions:
     def _check_all(self, codes: Codes) -> None:
         """Raise the error of one partition; those of the others often only say that they were not tried."""
         not_tried = 55
-        faults = sorted((code == not_tried, place, code) for place, code in codes.items() if code)
-        for _, place, code in faults:
+        faults = sorted((code == not_tried, partition, code) for partition, code in codes.items() if code)
+        for _, partition, code in faults:
             if code in MOVED:
                 self._cluster.forget_coordinator(TRANSACTION, self._id)
-            raise Refused(code, None, place)
+            raise Refused(code, None, partition)
 
 
 def give_offsets(
-    cluster: Cluster, group: str, api: Api[Codes], body: bytes, places: Iterable[TopicPartition], waiting: Waiting
+    cluster: Cluster, group: str, api: Api[Codes], body: bytes, partitions: Iterable[TopicPartition], waiting: Waiting
 ) -> None:
     """Give offsets of partitions to the coordinator of their group."""
 
     def attempt() -> None:
-        codes = dict.fromkeys(places, UNKNOWN) | cluster.ask_coordinator(GROUP, group, api, body, waiting)
-        for place, code in codes.items():
+        codes = dict.fromkeys(partitions, UNKNOWN) | cluster.ask_coordinator(GROUP, group, api, body, waiting)
+        for partition, code in codes.items():
             if code in MOVED:
                 cluster.forget_coordinator(GROUP, group)
             if code:
-                raise Refused(code, None, place)
+                raise Refused(code, None, partition)
 
     cluster.persist(waiting, attempt)

@@ -82,7 +82,7 @@ class RowWriter:
             return TOO_LARGE
         if partition is None or self._failed is not None:
             return None
-        with self._saying("send rows", delivering=True):
+        with self._failing("send rows", delivering=True):
             return None if partition < self._partitions(topic) else NO_PARTITION
         return None
 
@@ -92,20 +92,20 @@ class RowWriter:
         if self._failed is not None or not len(columns[4]):  # it is said again at the end of the transaction
             return
         rows: Rows | None = None
-        with self._saying("send rows", delivering=True):
+        with self._failing("send rows", delivering=True):
             rows = self._rows(columns)
         for partition, first, last in [] if rows is None else rows.runs():
             while first < last and self._failed is None:
                 code = NO_PARTITION
                 if partition >= 0:
-                    with self._saying("send rows", delivering=True):
+                    with self._failing("send rows", delivering=True):
                         first = self._add(self._streams[columns[0], partition], rows, first, last)
                     code = TOO_LARGE
                 if first < last and self._failed is None:
                     _refuse(row_at(columns, rows.row(first)), code, on_refused)
                     first += 1
         if sum(len(stream.open or b"") for stream in self._open.values()) > MOST_OPEN_BYTES:
-            with self._saying("send rows", delivering=True):
+            with self._failing("send rows", delivering=True):
                 self._push()
 
     def _rows(self, columns: RowColumns) -> Rows:
@@ -113,14 +113,14 @@ class RowWriter:
         rows = rows_of(columns, self._partitions(columns[0]), turn=random.getrandbits(16))
         for partition, _, _ in rows.runs():
             if partition >= 0:  # known together, so that they are added to the transaction together
-                place = (columns[0], partition)
-                self._open[place] = self._streams.setdefault(place, Stream(place))
+                name = (columns[0], partition)
+                self._open[name] = self._streams.setdefault(name, Stream(name))
         return rows
 
     def _add(self, stream: Stream, rows: Rows, first: int, last: int) -> int:
         """Add rows to batches of a partition and send those that are full; return the first that is too large, or the last."""
         while True:
-            self._open[stream.place] = stream
+            self._open[stream.partition] = stream
             first = self._batches.add(stream, rows, first, last)
             assert stream.open is not None
             if first == last or stream.open.count == 0:
@@ -154,7 +154,7 @@ class RowWriter:
         """Wait until every row is in the log; raise if one could not be delivered, or if none was for too long."""
         self._check_fenced()
         if self._failed is None:
-            with self._saying("deliver all rows in time", delivering=True):
+            with self._failing("deliver all rows in time", delivering=True):
                 self._push()
                 self._delivery.settle(self._waiting())
         if self._failed is not None:
@@ -207,7 +207,7 @@ class RowWriter:
             raise self._failed
 
     @contextlib.contextmanager
-    def _saying(self, doing: str, *, delivering: bool = False, abortable: bool = True) -> Iterator[None]:
+    def _failing(self, doing: str, *, delivering: bool = False, abortable: bool = True) -> Iterator[None]:
         """Say what went wrong as a ``ProducerError``, and keep it until the abort that it calls for.
 
         ``delivering``: it is said at the end, as it would be where it is noticed later. ``abortable``: not so if nobody knows whether the

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from penstock.kafka_wire.errors import UNKNOWN_TOPIC, NoTrust, Refused, check
+from penstock.kafka_wire.errors import UNKNOWN_TOPIC, Refused, TlsRefused, check
 from penstock.kafka_wire.net.connection import Connection
 from penstock.kafka_wire.net.security import tls_context
 from penstock.kafka_wire.net.waiting import Waiting, stopwatch_us
@@ -45,10 +45,10 @@ class Cluster:
                 return attempt()
             except Refused as refused:
                 is_missing = refused.code == UNKNOWN_TOPIC and waiting.seconds < self._settings.propagation_seconds
-                if not refused.passing and not is_missing:
+                if not refused.retriable and not is_missing:
                     raise
                 waiting.pause(refused)
-            except NoTrust:
+            except TlsRefused:
                 raise
             except OSError as lost:
                 waiting.pause(lost)
@@ -60,7 +60,7 @@ class Cluster:
         for address in dict.fromkeys(known):
             try:
                 return self._ask(address, api, body, waiting)
-            except NoTrust:
+            except TlsRefused:
                 raise
             except OSError as lost:
                 waiting.check()
@@ -107,8 +107,8 @@ class Cluster:
     def forget_topic(self, topic: str) -> None:
         """Be told that what is known of a topic may be wrong."""
         self._counts.pop(topic, None)
-        for place in [place for place in self._leaders if place[0] == topic]:
-            del self._leaders[place]
+        for partition in [partition for partition in self._leaders if partition[0] == topic]:
+            del self._leaders[partition]
 
     def forget_topics(self, *, old: bool = False) -> None:
         """Forget all topics; ``old``: only if they were asked about long ago, since they may have got more partitions."""
@@ -117,11 +117,11 @@ class Cluster:
             self._leaders.clear()
             self._since = stopwatch_us()
 
-    def leader(self, place: TopicPartition) -> Address:
+    def leader(self, partition: TopicPartition) -> Address:
         """Return where the leader of a partition is."""
-        address = self._brokers.get(self._leaders.get(place, -1))
+        address = self._brokers.get(self._leaders.get(partition, -1))
         if address is None:
-            raise Refused(LEADER_NOT_AVAILABLE, f"{place[0]}-{place[1]} has no leader")
+            raise Refused(LEADER_NOT_AVAILABLE, f"{partition[0]}-{partition[1]} has no leader")
         return address
 
     def connect(self, address: Address, waiting: Waiting) -> Connection:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.kafka_wire.errors import Late, NoTrust, Refused, check
+from penstock.kafka_wire.errors import NoAnswer, Refused, TlsRefused, check
 from penstock.kafka_wire.net.security import authenticate
 from penstock.kafka_wire.net.waiting import SLICE_SECONDS, stopwatch_us
 from penstock.kafka_wire.protocol import requests
@@ -57,7 +57,7 @@ class Connection:
             raise
         except ssl.SSLError as error:
             self.close()
-            raise NoTrust(str(error)) from error
+            raise TlsRefused(str(error)) from error
         except BaseException:
             self.close()
             raise
@@ -156,7 +156,7 @@ class Connection:
     def _wait(self, began: int) -> None:
         self.on_wait()
         if stopwatch_us() - began >= self._settings.socket_seconds * 1e6:
-            raise Late("the broker does not answer")
+            raise NoAnswer("the broker does not answer")
 
     def _connected(self) -> socket.socket:
         made = socket.create_connection(self.address, timeout=CONNECT_SECONDS)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from penstock.kafka_wire.errors import Late, Refused
+from penstock.kafka_wire.errors import NoAnswer, Refused
 from penstock.kafka_wire.settings import Settings
 
 #: calls that wait are cut into slices, so that Ctrl-C and a shorter deadline are heard
@@ -51,7 +51,7 @@ class Waiting:
     def check(self) -> None:
         """Raise if the deadline is over."""
         if self.seconds >= self._most or self._is_over(self.seconds):
-            raise self.fault or Late("the cluster does not answer")
+            raise self.fault or NoAnswer("the cluster does not answer")
 
     def pause(self, fault: Refused | OSError) -> None:
         """Wait a little before the next try, a little longer each time."""

@@ -40,7 +40,7 @@ FRAME = 61
 class Stream:
     """The batches of one partition: those under way, in order, and after them the one that is open."""
 
-    place: TopicPartition
+    partition: TopicPartition
     #: of the next row
     sequence: int = 0
     #: whether its leader has taken a batch of this identity. Until then it would take any sequence number, not only the first
@@ -62,8 +62,8 @@ def columns_of(rows: list[Row]) -> Iterator[RowColumns]:
     for row in rows:
         topics.setdefault(row[0], []).append(row)
     for topic, its in topics.items():
-        _, places, keys, values, times, headers = zip(*its, strict=True)
-        partitions = np.array([-1 if place is None else place for place in places], np.int32)
+        _, numbers, keys, values, times, headers = zip(*its, strict=True)
+        partitions = np.array([-1 if number is None else number for number in numbers], np.int32)
         key_column, value_column = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
         yield topic, partitions, key_column, value_column, np.array(times, np.int64), headers if any(headers) else None
 

@@ -140,8 +140,8 @@ def _codes_of(found: In, rest: Callable[[In], object] = lambda found: None) -> C
     for _ in range(found.int32()):
         topic = found.string()
         for _ in range(found.int32()):
-            place = (topic, found.int32())
-            codes[place] = found.int16()
+            partition = (topic, found.int32())
+            codes[partition] = found.int16()
             rest(found)
     return codes
 
@@ -211,9 +211,11 @@ def init_producer(transactional_id: str | None, timeout_ms: int, identity: Ident
     return request.varint(0).done()
 
 
-def add_partitions(transactional_id: str, identity: Identity, places: Iterable[TopicPartition]) -> bytes:
+def add_partitions(transactional_id: str, identity: Identity, partitions: Iterable[TopicPartition]) -> bytes:
     """Tell which partitions take part in the transaction."""
-    return _topics(_who(transactional_id, identity), dict.fromkeys(places), lambda out, item: out.int32(item[0])).done()
+    return _topics(
+        _who(transactional_id, identity), dict.fromkeys(partitions), lambda out, item: out.int32(item[0])
+    ).done()
 
 
 def add_offsets(transactional_id: str, identity: Identity, group: str) -> bytes:
@@ -244,8 +246,8 @@ def _who(transactional_id: str, identity: Identity) -> Out:
     return Out().string(transactional_id).int64(identity.id).int16(identity.epoch)
 
 
-def _topics(out: Out, places: Mapping[TopicPartition, T], add: Callable[[Out, tuple[int, T]], object]) -> Out:
+def _topics(out: Out, partitions: Mapping[TopicPartition, T], add: Callable[[Out, tuple[int, T]], object]) -> Out:
     """Add something for each partition, topic by topic."""
-    by_topic = groupby(sorted(places.items(), key=itemgetter(0)), key=lambda item: item[0][0])
-    grouped = [(topic, [(place[1], item) for place, item in items]) for topic, items in by_topic]
+    by_topic = groupby(sorted(partitions.items(), key=itemgetter(0)), key=lambda item: item[0][0])
+    grouped = [(topic, [(partition[1], item) for partition, item in items]) for topic, items in by_topic]
     return out.array(grouped, lambda out, each: out.string(each[0]).array(each[1], add))
