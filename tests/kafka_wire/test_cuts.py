@@ -206,7 +206,7 @@ def test_rows_that_come_after_their_transaction_was_aborted_are_never_visible(
     proxy.cut_once(requests.PRODUCE.key, "hold")
     write(producer, topic, name("group"), 1000, 2000)
     if how == "init":  # the abort ends the transaction, and fails before the rows are locked out
-        monkeypatch.setattr(producer, "_begin_as", lambda identity: 1 / 0)
+        monkeypatch.setattr(producer.wire, "_begin_as", lambda identity: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             producer.abort()
         monkeypatch.undo()

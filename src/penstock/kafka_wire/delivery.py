@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from penstock.kafka_wire.errors import UNKNOWN, UNKNOWN_TOPIC, Refused, TlsRefused
 from penstock.kafka_wire.net.cluster import Cluster
@@ -21,9 +21,7 @@ from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.batches import Batches, Stream
 from penstock.kafka_wire.protocol.primitives import Out, TopicPartition
 from penstock.kafka_wire.settings import Address, Settings
-
-if TYPE_CHECKING:
-    from penstock.native._record_batches import Batch
+from penstock.native.record_batches import Batch
 
 #: batches of a partition that a broker can tell from new ones
 WINDOW = 5

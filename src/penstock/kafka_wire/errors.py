@@ -5,12 +5,7 @@ Codes are those of Kafka's protocol. Those of the producer itself are negative, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.kafka_wire.protocol.primitives import TopicPartition
-
-if TYPE_CHECKING:
-    from penstock.kafka_wire.protocol.batches import Row
 
 #: a connection is lost, nothing came in time, TLS was refused, a call was made out of turn, there is no such partition
 LOST, TIMED_OUT, TLS_REFUSED, OUT_OF_TURN, NO_PARTITION = -195, -185, -181, -172, -190
@@ -69,15 +64,6 @@ class ProducerError(Exception):
         self.is_fenced = code in FENCED
         self.abortable = abortable and not self.is_fenced
         self.fatal = fatal or self.is_fenced
-
-
-class RowRefused(Exception):
-    """A row was refused when it was handed over: too large, or for a partition that does not exist."""
-
-    def __init__(self, row: Row, code: int) -> None:
-        super().__init__(f"error {code}")
-        self.row = row
-        self.code = code
 
 
 def check(code: int, said: str | None = None) -> None:

@@ -171,7 +171,7 @@ class PlainWire(RowWriter):
         self._forget_rows()
         self._begin_as(NOBODY)
 
-    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused) -> None:
         """Hand over rows, and send them: who has only a few may not have any more for a long time."""
         super().produce(rows, on_refused)
         with self._failing("send rows", delivering=True):

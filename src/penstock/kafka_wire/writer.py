@@ -5,20 +5,17 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from penstock.kafka_wire.delivery import Delivery, Sent
-from penstock.kafka_wire.errors import NO_PARTITION, TOO_LARGE, ProducerError, Refused, RowRefused, failure_of
+from penstock.kafka_wire.errors import NO_PARTITION, TOO_LARGE, ProducerError, Refused, failure_of
 from penstock.kafka_wire.net.cluster import Cluster
 from penstock.kafka_wire.net.waiting import IsOver, Waiting
 from penstock.kafka_wire.protocol.batches import Batches, Row, RowColumns, Stream, columns_of, row_at, rows_of
 from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import NOBODY, Identity
 from penstock.kafka_wire.settings import Settings
-from penstock.native.record_batches import batch_size
-
-if TYPE_CHECKING:
-    from penstock.native._record_batches import Rows
+from penstock.native.record_batches import Rows, batch_size
 
 #: told of a row that was refused when it was handed over, and the error code
 OnRefused: TypeAlias = Callable[[Row, int], None]
@@ -52,8 +49,8 @@ class RowWriter:
         #: partitions that forgotten rows may still come to
         self._late: set[TopicPartition] = set()
 
-    def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
-        """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``RowRefused``."""
+    def produce(self, rows: Iterable[Row], on_refused: OnRefused) -> None:
+        """Hand over rows. One that is refused at once goes to ``on_refused``, which may raise."""
         some: list[Row] = []
         size = 0
         for row in rows:
@@ -62,15 +59,15 @@ class RowWriter:
             if code is None:
                 some.append(row)
             if code is not None or len(some) == WINDOW or size > WINDOW_BYTES:
-                self._hand_over(some)
+                self._hand_over(some, on_refused)
                 some, size = [], 0
             if code is not None:  # while it is at hand: who gives rows one by one knows then which one is meant
-                _refuse(row, code, on_refused)
-        self._hand_over(some)
+                on_refused(row, code)
+        self._hand_over(some, on_refused)
 
-    def _hand_over(self, rows: list[Row]) -> None:
+    def _hand_over(self, rows: list[Row], on_refused: OnRefused) -> None:
         for columns in columns_of(rows):
-            self.produce_columns(columns)
+            self.produce_columns(columns, on_refused)
 
     def _refusal(self, row: Row) -> int | None:
         """Return why a row cannot be sent, None if it can."""
@@ -86,7 +83,7 @@ class RowWriter:
             return None if partition < self._partitions(topic) else NO_PARTITION
         return None
 
-    def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
+    def produce_columns(self, columns: RowColumns, on_refused: OnRefused) -> None:
         """Hand over the same rows by column."""
         self._check_turn("send rows")
         if self._failed is not None or not len(columns[4]):  # it is said again at the end of the transaction
@@ -102,7 +99,7 @@ class RowWriter:
                         first = self._add(self._streams[columns[0], partition], rows, first, last)
                     code = TOO_LARGE
                 if first < last and self._failed is None:
-                    _refuse(row_at(columns, rows.row(first)), code, on_refused)
+                    on_refused(row_at(columns, rows.row(first)), code)
                     first += 1
         if sum(len(stream.open or b"") for stream in self._open.values()) > MOST_OPEN_BYTES:
             with self._failing("send rows", delivering=True):
@@ -230,10 +227,3 @@ class RowWriter:
     def _interrupted(self, doing: str) -> None:
         """Be told that rows were not handed over completely."""
         self._delivery.interrupt()
-
-
-def _refuse(row: Row, code: int, on_refused: OnRefused | None) -> None:
-    """Hand a row back."""
-    if on_refused is None:
-        raise RowRefused(row, code)
-    on_refused(row, code)

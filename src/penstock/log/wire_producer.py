@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from penstock.errors import BrokerError, ProductionError
-from penstock.kafka_wire.errors import ProducerError, RowRefused, UnsupportedSetting
+from penstock.kafka_wire.errors import ProducerError, UnsupportedSetting
 from penstock.kafka_wire.producer import PlainWire, TransactionalWire
 from penstock.kafka_wire.settings import parse_settings
 from penstock.log.base import OnRefused, Producer, Row, RowColumns, TopicPartition
@@ -83,15 +83,19 @@ class WireProducer:
         self.wire.close()
 
 
-def _told(on_refused: OnRefused | None) -> Callable[[Row, int], None] | None:
-    return None if on_refused is None else lambda row, code: on_refused(row, _refusal(row, code))
+def _told(on_refused: OnRefused | None) -> Callable[[Row, int], None]:
+    """Return what is told of a row that was refused, and the code."""
 
+    def told(row: Row, code: int) -> None:
+        topic, partition, key, value, *_ = row
+        size = len(key or b"") + len(value or b"")
+        where = topic if partition is None else f"{topic}-{partition}"
+        error = ProductionError(f"a row of {size} bytes for {where} was refused: {protocol_error(code, 'send it')}")
+        if on_refused is None:
+            raise error
+        on_refused(row, error)
 
-def _refusal(row: Row, code: int) -> ProductionError:
-    topic, partition, key, value, *_ = row
-    size = len(key or b"") + len(value or b"")
-    where = topic if partition is None else f"{topic}-{partition}"
-    return ProductionError(f"a row of {size} bytes for {where} was refused: {protocol_error(code, 'send it')}")
+    return told
 
 
 @contextlib.contextmanager
@@ -100,8 +104,6 @@ def _translated() -> Iterator[None]:
         yield
     except ProducerError as failure:
         raise _said(failure) from failure.__cause__
-    except RowRefused as refused:
-        raise _refusal(refused.row, refused.code) from None
 
 
 def _said(failure: ProducerError) -> BrokerError:

@@ -17,7 +17,7 @@ import numpy as np
 from penstock.native.columns import BytesColumn, array_of
 
 #: pairs of a name and bytes or None; bytes of a name that are not UTF-8 are kept as surrogates
-Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 _FRAME = Struct(">qiibIhiqqqhii")
 FRAME = _FRAME.size

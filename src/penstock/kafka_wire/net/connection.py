@@ -10,7 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from penstock.kafka_wire.errors import NoAnswer, Refused, TlsRefused, check
 from penstock.kafka_wire.net.security import authenticate
@@ -19,9 +19,7 @@ from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.primitives import Out
 from penstock.kafka_wire.protocol.requests import Api
 from penstock.kafka_wire.settings import Address, Settings
-
-if TYPE_CHECKING:
-    from penstock.native._record_batches import Batch
+from penstock.native.record_batches import Batch
 
 T = TypeVar("T")
 

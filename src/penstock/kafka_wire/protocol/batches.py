@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +18,11 @@ from penstock.kafka_wire.protocol.requests import Identity
 from penstock.kafka_wire.settings import CODECS, Settings
 from penstock.native.columns import column_of
 from penstock.native.loader import loop
-
-if TYPE_CHECKING:
-    from penstock.native._record_batches import Batch, Rows
+from penstock.native.record_batches import Batch, Headers, Rows
 
 loops = loop("record_batches")
 
-#: pairs of a name and bytes or None
-Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
 #: a row to write: topic, partition (None: by the key), key, value, timestamp in milliseconds, headers
 Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
 #: rows for one topic by column: topic; partitions (int32, −1 where the key decides; None: it decides always); arrays of keys and of values;
