@@ -35,7 +35,7 @@ def batches(rows: int, size: int, *, headers: bool) -> list[RowColumns]:
         keys = pa.array([b"key-%d" % (n * 7919 % 50_000) for n in range(first, first + BATCH)], pa.binary())
         values = pa.array([b"%0*d" % (size, n) for n in range(first, first + BATCH)], pa.binary())
         times = np.arange(first, first + BATCH) + 1_700_000_000_000
-        found.append(RowColumns("written", None, keys, values, times, added, PARTITIONS))
+        found.append(RowColumns("written", None, keys, values, times, added))
     return found
 
 

@@ -73,4 +73,3 @@ def test_headers_are_kept_and_others_added():
     assert _columns("a", batch).headers == [(("h", b"1"),), ()]
     assert _columns("a", batch, (("epoch", b"7"),)).headers == [(("h", b"1"), ("epoch", b"7")), (("epoch", b"7"),)]
     assert _columns("a", batch.slice(1)).headers is None
-    assert [_columns("a", batch).spread, _columns("a", batch, spread=4).spread] == [0, 4]

@@ -113,8 +113,7 @@ def produce_sinks(work: Work) -> None:
         added = ((work.config["epoch_header"], str(work.orders.epoch).encode()),)
     for topic, batch in _by_name(rows):
         work.written[topic] += len(batch)
-        spread = work.orders.partitions.get(topic, 0)
-        Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added, spread))
+        Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added))
 
 
 def produce_changelog(work: Work) -> None:
@@ -209,13 +208,13 @@ def _by_name(rows: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
                 yield name, mine
 
 
-def _columns(topic: str, rows: pa.RecordBatch, added: Headers = (), spread: int = 0) -> RowColumns:
+def _columns(topic: str, rows: pa.RecordBatch, added: Headers = ()) -> RowColumns:
     """Return rows as the producer takes them, with headers added to their own."""
     column, headers = rows["headers"], None
     if added or column.null_count < len(column):
         headers = [(*unpack_headers(given), *added) for given in column.to_pylist()]
     times = rows["timestamp"].to_numpy()
-    return RowColumns(topic, rows["partition"].to_numpy(), rows["key"], rows["value"], times, headers, spread)
+    return RowColumns(topic, rows["partition"].to_numpy(), rows["key"], rows["value"], times, headers)
 
 
 def _origins(rows: pa.RecordBatch) -> list[bytes | None]:

@@ -60,8 +60,6 @@ class RowColumns(NamedTuple):
     timestamps: npt.NDArray[np.int64]
     #: None: no row has any
     headers: Sequence[Headers] | None
-    #: how many partitions the topic was seen to have, 0: unknown. Rows of one partition keep their order, all of them need not
-    spread: int = 0
 
     @property
     def size(self) -> int:

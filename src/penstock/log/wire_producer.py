@@ -56,7 +56,7 @@ class WireProducer:
     def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
         """Hand over the same rows by column."""
         with _translated():
-            self.wire.produce_columns(columns[:6], _told(on_refused))
+            self.wire.produce_columns(columns, _told(on_refused))
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a group with the transaction."""
