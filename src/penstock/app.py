@@ -231,7 +231,7 @@ class App:
         for (_, reason), count in dict(totals.dropped).items():  # a copy: the loop counts on
             by_reason[reason] = by_reason.get(reason, 0) + count
         return found | {
-            "epoch": loop.ledger.epoch,
+            "epoch": loop.committed.epoch,
             "epochs": totals.epochs,
             "records_in": totals.records_in,
             "records_out": dict(totals.records_out),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.clock import Clock
-from penstock.engine.ledger import Ledger
+from penstock.engine.committed_state import CommittedState
 from penstock.engine.limits import Limits
 from penstock.engine.offsets import Range
 from penstock.engine.record import PART_BYTES, rows_of
@@ -52,7 +52,7 @@ class RunsLanes(Protocol):
 class Work:
     """One run of one epoch, from its ranges to its barrier."""
 
-    ledger: Ledger
+    committed: CommittedState
     orders: Orders
     ranges: list[Range]
     positions: Offsets
@@ -74,15 +74,15 @@ class Work:
     reports: list[Report] = field(default_factory=list)
     #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes
     profile: dict[str, int] = field(default_factory=dict)
-    #: the ledger of the barrier, once it is known
-    after: Ledger | None = None
+    #: the committed state once this epoch is committed
+    after: CommittedState | None = None
     written: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
     @property
     def application_id(self) -> str:
         """Whose epoch it is."""
-        return self.ledger.application_id
+        return self.committed.application_id
 
 
 Step = Callable[[Work], None]
@@ -128,7 +128,7 @@ def produce_changelog(work: Work) -> None:
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + work.marker
     orders = work.orders
-    after = work.ledger.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
+    after = work.committed.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
     work.after = replace(after, topic_ids=dict(work.topic_ids))
 
 

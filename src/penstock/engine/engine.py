@@ -12,18 +12,18 @@ from typing import Any
 from penstock.clock import Clock
 from penstock.dev.cache import cache_root
 from penstock.engine import recovery, topics
+from penstock.engine.committed_state import CommittedState
+from penstock.engine.epoch_sizer import EpochSizer
 from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
-from penstock.engine.ledger import Ledger
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop, changelog_ends
-from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
-from penstock.engine.settlement import transaction_ms
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
+from penstock.engine.transaction_recovery import transaction_ms
 from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import remove_memory
@@ -91,8 +91,8 @@ class Engine:
         limits, batch_bytes = self._limits(partitions)
         self._producer = self.log.producer(app if exactly_once else None, batch_bytes=batch_bytes)
         self._producer.init()
-        ledger = self._learn()
-        measure = Measure(
+        committed = self._learn()
+        sizer = EpochSizer(
             self.config["max_epoch_records"],
             self.config["max_epoch_bytes"],
             stage.lanes,
@@ -103,16 +103,16 @@ class Engine:
             self.topology,
             group=app,
             clock=self._clock,
-            max_records=measure.records,
+            max_records=sizer.records,
             align=self.config["align_replay"],
         )
-        source.start(ledger.positions, ledger.topic_ids)
+        source.start(committed.positions, committed.topic_ids)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
-        recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
-        ledger = replace(ledger, changelogs={**ledger.changelogs, **recorded})
-        self.lanes = SparkLanes(self._session, stage, self.log, self.config["letter_records"])
-        orders = ledger.orders(
-            f"{ledger.epoch}.restore",
+        recorded = {store: list(committed.changelogs.get(store, zero)) for store, zero in stores.items()}
+        committed = replace(committed, changelogs={**committed.changelogs, **recorded})
+        self.lanes = SparkLanes(self._session, stage, self.log, self.config["inline_epoch_records"])
+        orders = committed.orders(
+            f"{committed.epoch}.restore",
             source_of=source.source_of,
             partitions=partitions,
             global_ends=source.global_ends(),
@@ -123,9 +123,9 @@ class Engine:
             log=self.log,
             lanes=self.lanes,
             source=source,
-            measure=measure,
+            sizer=sizer,
             producer=self._producer,
-            ledger=ledger,
+            committed=committed,
             config=self.config,
             clock=self._clock,
             fingerprint=fingerprint(self.topology),
@@ -147,7 +147,7 @@ class Engine:
         limits = Limits(self.log, self.topology, self.application_id, client)
         return limits, limits.learn([*sinks, *topics.own_topics(self.topology, self.application_id)])
 
-    def _learn(self) -> Ledger:
+    def _learn(self) -> CommittedState:
         stage = self.stage
         return recovery.learn(
             self.log, self.topology, self.application_id, stage.shards, stage.lanes, allow_change=self._allow_change
@@ -159,9 +159,9 @@ class Engine:
         if self._worker is None:
             self._worker = Worker(self.stage)
         while True:
-            ledger = self.loop.ledger
+            committed = self.loop.committed
             ends = self.loop.global_ends
-            orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends=ends)
+            orders = committed.orders(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
             try:
                 return self._worker.view(name, orders)
             except Ahead:  # there was a barrier meanwhile

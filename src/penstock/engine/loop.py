@@ -1,6 +1,6 @@
 """The epoch loop: choose the ranges, perform the steps, go on. One thread; it ends at a barrier.
 
-What an epoch is made of is in ``commit.STEPS``; what is known between two of them is the `Ledger`.
+What an epoch is made of is in ``commit.STEPS``; what is known between two of them is the `CommittedState`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import msgspec
 from penstock.clock import Clock, stopwatch_us
 from penstock.engine import commit
 from penstock.engine.commit import STEPS, Work
-from penstock.engine.ledger import Ledger
+from penstock.engine.committed_state import CommittedState
+from penstock.engine.epoch_sizer import EpochSizer
 from penstock.engine.limits import Limits, is_limit
-from penstock.engine.measure import Measure
 from penstock.engine.offsets import Input, Range
-from penstock.engine.outage import Outage, passing
-from penstock.engine.settlement import SETTLE, Settlement
+from penstock.engine.retry_policy import RetryPolicy, passing
+from penstock.engine.transaction_recovery import SETTLE, TransactionRecovery
 from penstock.errors import BrokerError, EngineError, EpochTooLarge, ProductionError, SparkEnded
 from penstock.lane.orders import offsets
 from penstock.lane.timing import Timing, Told
@@ -72,9 +72,9 @@ class Loop:
         log: Log,
         lanes: commit.RunsLanes,
         source: Input,
-        measure: Measure,
+        sizer: EpochSizer,
         producer: Producer,
-        ledger: Ledger,
+        committed: CommittedState,
         config: Mapping[str, Any],
         clock: Clock,
         fingerprint: str,
@@ -88,10 +88,10 @@ class Loop:
         self._log = log
         self._lanes = lanes
         self._input = source
-        self._measure = measure
+        self._sizer = sizer
         self._profile: dict[str, int] = {}
         self._producer = producer
-        self.ledger = ledger
+        self.committed = committed
         self._config = config
         self._clock = clock
         self._fingerprint = fingerprint
@@ -105,7 +105,7 @@ class Loop:
         self._waking = waking
         self._timing = timing
         self._marker = 1 if config["processing_guarantee"] == "exactly_once" else 0
-        self._settlement = Settlement(log, producer, clock, config)
+        self._recovery = TransactionRecovery(log, producer, clock, config)
         #: a run that has failed, until what it left behind is settled
         self._left: Work | None = None
         self._doing = ""
@@ -117,7 +117,7 @@ class Loop:
         #: up to where the topics of global tables are part of the last barrier
         self.global_ends: Offsets = {}
         self.observers: list[Observer] = []
-        self.on_barrier: list[Callable[[Ledger], None]] = []
+        self.on_barrier: list[Callable[[CommittedState], None]] = []
         self._first = True
         #: user code of the last epoch has asked for a barrier: the next one does not wait for its time
         self._hurried = False
@@ -145,7 +145,7 @@ class Loop:
     def _idle_ms(self) -> int:
         """How long to rest before the next look for work: until something is due, but not so long that input waits."""
         look = look_ms(self._clock.now_ms() - self._read_at, self._config["commit_interval_ms"])
-        due = None if self.paused or not self._waking else self.ledger.due(self._waking)
+        due = None if self.paused or not self._waking else self.committed.due(self._waking)
         return look if due is None else max(1, min(look, due - self._clock.now_ms()))
 
     def step(self) -> bool:
@@ -206,59 +206,59 @@ class Loop:
     def _is_due(self) -> bool:
         """Whether there is work without input: event time is due somewhere, a punctuation's time has come, or a node that
         schedules has not run yet."""
-        if self.ledger.is_due(self._told([])):
+        if self.committed.is_due(self._told([])):
             return True
         if not self._waking:
             return False
-        due = self.ledger.due(self._waking)
+        due = self.committed.due(self._waking)
         return self._first or (due is not None and due <= self._clock.now_ms())
 
     def _told(self, ranges: list[Range]) -> Told:
         """Return what lanes are told of time now."""
         waiting = {place for place, count in self._input.lags().items() if count}
         waiting.update((r.topic, r.partition) for r in ranges)
-        return self._timing.told(self.ledger.heard, self._input.source_of, waiting, self._clock.now_ms())
+        return self._timing.told(self.committed.heard, self._input.source_of, waiting, self._clock.now_ms())
 
     # ---- one epoch
 
     def _choose(self) -> list[Range] | None:
         """Choose what to read, whenever the cluster answers; None if the application is to end before it does."""
-        outage = Outage(self._clock, self._pause)
+        policy = RetryPolicy(self._clock, self._pause)
         while True:
             try:
                 return self._input.choose()
             except BrokerError as error:
                 if self.stopping and passing(error):
                     return None
-                outage.bear("input is looked for", error)
+                policy.retry("input is looked for", error)
 
     def _epoch(self, ranges: list[Range]) -> bool:
         """Run ranges until they are committed; a fault that a second run may mend is waited out, one of their size makes them smaller.
 
         False if the application is to end and the epoch cannot: it is left to the next start.
         """
-        outage = Outage(self._clock, self._pause)
+        policy = RetryPolicy(self._clock, self._pause)
         while True:
             try:
                 work = self._settled()
                 if work is None:
                     if self._too_much(ranges):
                         self._doing = "choose less"
-                        ranges, outage = self._input.choose(), Outage(self._clock, self._pause)
+                        ranges, policy = self._input.choose(), RetryPolicy(self._clock, self._pause)
                     work = self._attempt(ranges)
             except (BrokerError, EngineError) as error:
-                mended = self._settlement.judge(self._doing, error)
+                mended = self._recovery.judge(self._doing, error)
                 if isinstance(error, BrokerError) and is_limit(error) and self._left is not None:
                     if not self._limits.adapt(error.code, +self._left.written):
                         raise ProductionError(str(error)) from error
                     mended = True
                 if self.stopping and (mended or isinstance(error, SparkEnded)):
-                    logger.warning("epoch %d is left to the next start: %s", self.ledger.epoch + 1, error)
+                    logger.warning("epoch %d is left to the next start: %s", self.committed.epoch + 1, error)
                     self._leave(error)
                     return False
                 if mended:
                     self._make_smaller(ranges, error)
-                bear(outage, f"epoch {self.ledger.epoch + 1}, {self._doing}", error, ranges, mended=mended)
+                retry(policy, f"epoch {self.committed.epoch + 1}, {self._doing}", error, ranges, mended=mended)
                 self.totals.retries += 1
             except ProductionError as error:
                 if error.origin is not None or self._places or self.stopping:
@@ -271,27 +271,27 @@ class Loop:
     def _make_smaller(self, ranges: list[Range], error: BrokerError | EngineError) -> None:
         """Let the next run take half of what has failed, if it may have been too much: for memory, or for the time of a transaction."""
         count = offsets_of(ranges)
-        slow = self._doing != SETTLE and self._settlement.is_slow()
+        slow = self._doing != SETTLE and self._recovery.is_slow()
         if count < 2 or not (isinstance(error, EngineError) or slow):
             return
         if isinstance(error, EpochTooLarge):
-            self._measure.fail(count, read=error.records, size=error.size)
+            self._sizer.fail(count, read=error.records, size=error.size)
         else:
-            self._measure.fail(count)
-        self._input.take_at_most(self._measure.records)
+            self._sizer.fail(count)
+        self._input.take_at_most(self._sizer.records)
         logger.warning(
-            "epoch %d took %d offsets, the next run takes %d", self.ledger.epoch + 1, count, self._measure.records
+            "epoch %d took %d offsets, the next run takes %d", self.committed.epoch + 1, count, self._sizer.records
         )
 
     def _too_much(self, ranges: list[Range]) -> bool:
-        return offsets_of(ranges) > max(1, self._measure.records)
+        return offsets_of(ranges) > max(1, self._sizer.records)
 
     def _settled(self) -> Work | None:
         """Come back from a run that has failed, if there was one; return it if it was committed after all."""
         if self._left is None:
             return None
         self._doing = SETTLE
-        committed = self._settlement.settle(self._left)
+        committed = self._recovery.settle(self._left)
         if not committed:
             self._find_ends()
         left, self._left = self._left, None
@@ -308,7 +308,7 @@ class Loop:
     def _leave(self, error: BaseException) -> None:
         """Abort what a failure has left open."""
         try:
-            self._settlement.leave(self._doing, error)
+            self._recovery.leave(self._doing, error)
         except BrokerError as other:
             logger.warning("the transaction of the epoch that failed stays open until it times out: %s", other)
 
@@ -318,15 +318,15 @@ class Loop:
             self._tell(name, work.orders.epoch)
             began = stopwatch_us()
             if name == "begin":
-                self._settlement.begin()
+                self._recovery.begin()
             step(work)
             self.totals.last[name] = stopwatch_us() - began
-        self._settlement.end()
+        self._recovery.end()
 
     def _work(self, ranges: list[Range]) -> Work:
-        token = f"{self.ledger.epoch + 1}.{uuid.uuid4().hex[:12]}"
+        token = f"{self.committed.epoch + 1}.{uuid.uuid4().hex[:12]}"
         positions = dict(self._input.positions) | {(r.topic, r.partition): r.end for r in ranges}
-        orders = self.ledger.orders(
+        orders = self.committed.orders(
             token,
             source_of=self._input.source_of,
             partitions=self._partitions,
@@ -337,7 +337,7 @@ class Loop:
         if self._places:
             orders = msgspec.structs.replace(orders, places=True)
         return Work(
-            ledger=self.ledger,
+            committed=self.committed,
             orders=orders,
             ranges=ranges,
             positions=positions,
@@ -356,8 +356,8 @@ class Loop:
 
     def _find_ends(self) -> None:
         """Find out anew where the changelogs end, after a run that has failed; a cluster that is away is waited for here."""
-        self._log.admin.end_offsets([(epochs_name(self.ledger.application_id), 0)])
-        found = changelog_ends(self._log, self.ledger.application_id, self._ends)
+        self._log.admin.end_offsets([(epochs_name(self.committed.application_id), 0)])
+        found = changelog_ends(self._log, self.committed.application_id, self._ends)
         self._ends = {  # the markers of the last barrier are counted, but may not be written yet
             store: [max(pair) for pair in zip(found[store], ends, strict=True)] for store, ends in self._ends.items()
         }
@@ -369,17 +369,17 @@ class Loop:
         self._first = False
         self._hurried = any(report.commit_requested for report in work.reports)
         self._ends = {store: work.after.changelogs[store] for store in self._ends}
-        self.ledger = work.after
+        self.committed = work.after
         self.global_ends = offsets(work.orders.global_ends)
-        self._lanes.follow(self.ledger.orders("", source_of={}, partitions={}, global_ends={}))
+        self._lanes.follow(self.committed.orders("", source_of={}, partitions={}, global_ends={}))
         self._input.advance(work.ranges)
         if work.ranges:
             self._read_at = self._clock.now_ms()
         self._count(work)
-        self._measure.learn(work.reports, sum(us for step, us in self.totals.last.items() if step != LANES))
-        self._input.take_at_most(self._measure.records)
+        self._sizer.learn(work.reports, sum(us for step, us in self.totals.last.items() if step != LANES))
+        self._input.take_at_most(self._sizer.records)
         for listener in self.on_barrier:
-            listener(self.ledger)
+            listener(self.committed)
         self._tell("published", work.orders.epoch)
 
     def _count(self, work: Work) -> None:
@@ -407,10 +407,12 @@ def offsets_of(ranges: Iterable[Range]) -> int:
     return sum(end - start for _, _, start, end in ranges)
 
 
-def bear(outage: Outage, doing: str, error: BrokerError | EngineError, ranges: list[Range], *, mended: bool) -> None:
+def retry(
+    policy: RetryPolicy, doing: str, error: BrokerError | EngineError, ranges: list[Range], *, mended: bool
+) -> None:
     """Bear a failure; where Spark fails again and again with the same records, say which they are."""
     try:
-        outage.bear(doing, error, mended=mended)
+        policy.retry(doing, error, mended=mended)
     except EngineError as last:
         if not ranges or isinstance(last, SparkEnded):
             raise

@@ -19,8 +19,8 @@ from typing import Any
 
 from penstock.clock import Clock
 from penstock.engine.commit import Work
-from penstock.engine.outage import Passing, passing
 from penstock.engine.record import read_last
+from penstock.engine.retry_policy import Passing, passing
 from penstock.errors import BrokerError, FencedError
 from penstock.log.base import Log, Producer
 
@@ -30,7 +30,7 @@ SETTLE = "settle"
 TRANSACTION_MS = 60_000
 
 
-class Settlement:
+class TransactionRecovery:
     """Knows what is open. To be told when a transaction begins and ends, and of every failure."""
 
     def __init__(self, log: Log, producer: Producer, clock: Clock, config: Mapping[str, Any]) -> None:
@@ -104,13 +104,13 @@ class Settlement:
         """Tell what the last barrier is: the one before this epoch, or this run's own. Epochs are numbered without gaps."""
         record = read_last(self._log, work.application_id)
         epoch = 0 if record is None else record.epoch
-        if epoch == work.ledger.epoch:
+        if epoch == work.committed.epoch:
             return False
         if record is not None and record.token == work.orders.token:
             return True
         raise FencedError(
             f"another instance with the same application_id has taken over while the cluster was away: epoch {epoch} is committed, "
-            f"and this one knows of {work.ledger.epoch}. Only one instance runs at a time: this one stops and has committed nothing",
+            f"and this one knows of {work.committed.epoch}. Only one instance runs at a time: this one stops and has committed nothing",
             fatal=True,
         )
 

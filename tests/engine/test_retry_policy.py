@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.outage import LONGEST_OUTAGE_MS, LONGEST_PAUSE, MOST_RUNS, Outage
+from penstock.engine.retry_policy import LONGEST_OUTAGE_MS, LONGEST_PAUSE, MOST_RUNS, RetryPolicy
 from penstock.errors import BrokerError, EngineError, TopicError
 
 AWAY = BrokerError("nobody there: is Kafka running?", retriable=True)
@@ -31,32 +31,32 @@ def clock():
 
 
 @pytest.fixture
-def outage(clock):
-    return Outage(clock, clock.pause)
+def policy(clock):
+    return RetryPolicy(clock, clock.pause)
 
 
-def bear_for_ever(outage, error, mended=False):
+def retry_for_ever(policy, error, mended=False):
     while True:
-        outage.bear("x", error, mended=mended)
+        policy.retry("x", error, mended=mended)
 
 
-def until_given_up(outage, error, mended=False):
+def until_given_up(policy, error, mended=False):
     with pytest.raises(type(error), match=str(error)):
-        bear_for_ever(outage, error, mended)
+        retry_for_ever(policy, error, mended)
 
 
-def test_a_broker_may_be_away_for_at_least_five_minutes(outage, clock, caplog):
-    until_given_up(outage, AWAY)
+def test_a_broker_may_be_away_for_at_least_five_minutes(policy, clock, caplog):
+    until_given_up(policy, AWAY)
     assert clock.now >= LONGEST_OUTAGE_MS >= 5 * 60_000
     assert max(clock.pauses) == LONGEST_PAUSE
     assert len(caplog.records) == len(clock.pauses)
     assert caplog.records[0].getMessage() == "x: tried again: nobody there: is Kafka running?"
 
 
-def test_a_long_outage_leaves_the_tries_of_other_failures_alone(outage, clock):
+def test_a_long_outage_leaves_the_tries_of_other_failures_alone(policy, clock):
     for _ in range(20):
-        outage.bear("x", AWAY)
-    until_given_up(outage, EngineError("a worker has ended"))
+        policy.retry("x", AWAY)
+    until_given_up(policy, EngineError("a worker has ended"))
     assert len(clock.pauses) == 20 + MOST_RUNS - 1
 
 
@@ -69,11 +69,11 @@ def test_a_long_outage_leaves_the_tries_of_other_failures_alone(outage, clock):
         BrokerError("done for", retriable=True, fatal=True),
     ],
 )
-def test_what_does_not_pass_is_raised_at_once(outage, clock, error):
-    until_given_up(outage, error)
+def test_what_does_not_pass_is_raised_at_once(policy, clock, error):
+    until_given_up(policy, error)
     assert not clock.pauses
 
 
-def test_what_was_mended_is_tried_again_but_not_for_ever(outage, clock):
-    until_given_up(outage, BrokerError("stuck", fatal=True), mended=True)
+def test_what_was_mended_is_tried_again_but_not_for_ever(policy, clock):
+    until_given_up(policy, BrokerError("stuck", fatal=True), mended=True)
     assert len(clock.pauses) == MOST_RUNS - 1

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.engine.ledger import Ledger
+from penstock.engine.committed_state import CommittedState
 from penstock.engine.record import EpochRecord, read_last, rows_of
-from penstock.engine.settlement import SETTLE, Settlement
+from penstock.engine.transaction_recovery import SETTLE, TransactionRecovery
 from penstock.errors import BrokerError, EngineError, FencedError
 from penstock.lane.orders import ShardOrder
 from penstock.log.base import TopicSpec
@@ -36,16 +36,18 @@ class Run:
         self.clock = Clock()
         self.producer = log.producer("app" if guarantee == "exactly_once" else None)
         self.producer.init()
-        self.settlement = Settlement(log, self.producer, self.clock, {"processing_guarantee": guarantee, "kafka": {}})
-        self.ledger = Ledger("app", "life", 1, (ShardOrder(),), epoch=epoch)
+        self.recovery = TransactionRecovery(
+            log, self.producer, self.clock, {"processing_guarantee": guarantee, "kafka": {}}
+        )
+        self.committed = CommittedState("app", "life", 1, (ShardOrder(),), epoch=epoch)
 
     def begin(self, token: str) -> SimpleNamespace:
         """Come as far as the commit of the next epoch."""
-        self.settlement.begin()
+        self.recovery.begin()
         self.producer.begin()
-        record = EpochRecord(epoch=self.ledger.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
+        record = EpochRecord(epoch=self.committed.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
         self.producer.produce(rows_of(record, 1))
-        return SimpleNamespace(ledger=self.ledger, orders=SimpleNamespace(token=token), application_id="app")
+        return SimpleNamespace(committed=self.committed, orders=SimpleNamespace(token=token), application_id="app")
 
 
 @pytest.fixture
@@ -63,8 +65,8 @@ def last_token(log):
 def test_an_open_transaction_is_aborted(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.settlement.judge("send offsets", BrokerError("x", abortable=True))
-    assert not run.settlement.settle(work)
+    assert run.recovery.judge("send offsets", BrokerError("x", abortable=True))
+    assert not run.recovery.settle(work)
     run.begin("1.b")
     run.producer.commit()
     assert last_token(log) == "1.b"
@@ -74,16 +76,16 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_found_when_it_was
     run = Run(log)
     work = run.begin("1.a")
     run.producer.commit()
-    assert run.settlement.judge("commit", UNKNOWN)
-    assert run.settlement.settle(work)
+    assert run.recovery.judge("commit", UNKNOWN)
+    assert run.recovery.settle(work)
     assert last_token(log) == "1.a"
 
 
 def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_was_not(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.settlement.judge("commit", UNKNOWN)
-    assert not run.settlement.settle(work)
+    assert run.recovery.judge("commit", UNKNOWN)
+    assert not run.recovery.settle(work)
     assert last_token(log) is None
     run.begin("1.b")
     run.producer.commit()
@@ -93,23 +95,23 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_wa
 def test_a_client_that_is_stuck_is_replaced(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.settlement.judge("send offsets", STUCK)
-    assert not run.settlement.settle(work)
-    assert not run.settlement.judge("run lanes", EngineError("no JVM", passing=False))
+    assert run.recovery.judge("send offsets", STUCK)
+    assert not run.recovery.settle(work)
+    assert not run.recovery.judge("run lanes", EngineError("no JVM", passing=False))
 
 
 def test_a_fenced_producer_stops(log):
     run = Run(log)
     run.begin("1.a")
-    assert not run.settlement.judge("commit", FENCED)
+    assert not run.recovery.judge("commit", FENCED)
 
 
 def test_a_transaction_that_was_open_for_too_long_is_no_sign_of_another_instance(log):
     run = Run(log)
     work = run.begin("1.a")
     run.clock.now += 60_000
-    assert run.settlement.judge("commit", FENCED)
-    assert not run.settlement.settle(work)
+    assert run.recovery.judge("commit", FENCED)
+    assert not run.recovery.settle(work)
 
 
 def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
@@ -119,11 +121,11 @@ def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
     other = Run(log)
     other.begin("1.b")
     other.producer.commit()
-    assert run.settlement.judge("commit", FENCED)
+    assert run.recovery.judge("commit", FENCED)
     with pytest.raises(FencedError, match="epoch 1 is committed, and this one knows of 0") as caught:
-        run.settlement.settle(work)
-    assert not run.settlement.judge(SETTLE, caught.value)
-    other.ledger = Ledger("app", "life", 1, (ShardOrder(),), epoch=1)
+        run.recovery.settle(work)
+    assert not run.recovery.judge(SETTLE, caught.value)
+    other.committed = CommittedState("app", "life", 1, (ShardOrder(),), epoch=1)
     other.begin("2.b")
     other.producer.commit()
     assert last_token(log) == "2.b"
@@ -133,21 +135,21 @@ def test_an_abort_that_is_refused_because_another_instance_has_taken_over_is_the
     run = Run(log)
     work = run.begin("1.a")
     Run(log)
-    assert run.settlement.judge("run lanes", UNKNOWN)
+    assert run.recovery.judge("run lanes", UNKNOWN)
     with pytest.raises(FencedError, match="has taken over"):
-        run.settlement.settle(work)
+        run.recovery.settle(work)
 
 
 def test_at_least_once_a_run_is_never_taken_for_committed(log):
     run = Run(log, guarantee="at_least_once")
     work = run.begin("1.a")
     run.producer.commit()
-    assert run.settlement.judge("commit", UNKNOWN)
-    assert not run.settlement.settle(work)
+    assert run.recovery.judge("commit", UNKNOWN)
+    assert not run.recovery.settle(work)
 
 
 def test_a_right_that_is_missing_is_not_waited_for(log):
     run = Run(log)
     run.begin("1.a")
     refused = BrokerError("not allowed", code="TRANSACTIONAL_ID_AUTHORIZATION_FAILED", fatal=True)
-    assert not run.settlement.judge("send offsets", refused)
+    assert not run.recovery.judge("send offsets", refused)

@@ -1,4 +1,4 @@
-"""Failures that may pass, and how long they are borne: a broker that is away by time, everything else by tries."""
+"""Which failures are retried, and for how long: an unreachable broker by time, any other failure by the number of attempts."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from penstock.errors import BrokerError, EngineError, TopicError
 
 logger = logging.getLogger("penstock.engine")
 
-#: a broker that is away for longer than this is given up
+#: how long an unreachable broker is waited for
 LONGEST_OUTAGE_MS = 15 * 60_000
-#: failures of another kind that an epoch may have
+#: attempts of an epoch that fails for any other reason
 MOST_RUNS = 8
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds
 
-#: what may be tried again
+#: errors that may be retriable
 Passing = BrokerError | EngineError
 
 
-class Outage:
-    """The failures of one thing that is tried until it works.
+class RetryPolicy:
+    """Counts the failures of one operation that is retried until it succeeds.
 
     >>> from penstock.clock import SystemClock
-    >>> outage = Outage(SystemClock(), lambda seconds: print("pause", seconds))
+    >>> policy = RetryPolicy(SystemClock(), lambda seconds: print("pause", seconds))
     >>> for _ in range(3):
-    ...     outage.bear("look for input", BrokerError("nobody there", retriable=True))
+    ...     policy.retry("look for input", BrokerError("nobody there", retriable=True))
     pause 0.2
     pause 0.4
     pause 0.8
-    >>> outage.bear("look for input", BrokerError("forbidden"))
+    >>> policy.retry("look for input", BrokerError("forbidden"))
     Traceback (most recent call last):
     penstock.errors.BrokerError: forbidden
     """
@@ -42,10 +42,10 @@ class Outage:
         self._runs = 1
         self._tries = 0
 
-    def bear(self, doing: str, error: Passing, *, mended: bool = False) -> None:
-        """Say that it is tried again, and wait a little; raise the error if it does not pass or has lasted too long.
+    def retry(self, doing: str, error: Passing, *, mended: bool = False) -> None:
+        """Log a failure and back off; raise the error if it is not retriable or has lasted too long.
 
-        ``mended``: something was done about it, so that it may pass although it does not look like it.
+        ``mended``: its cause was dealt with, so it is retried although the error itself is not retriable.
         """
         if not mended and not passing(error):
             raise error
@@ -63,7 +63,7 @@ class Outage:
 
 
 def passing(error: Passing) -> bool:
-    """Tell whether a second try may mend it, as far as the error itself says."""
+    """Return whether the error itself is retriable."""
     if isinstance(error, EngineError):
         return error.passing
     if isinstance(error, TopicError):  # known topics are there: a record has named one that is not
