@@ -297,7 +297,7 @@ def test_settings_of_clients_reach_the_clients_of_the_tasks(start, cluster, buil
     driven = start(builder, inline_epoch_records=0)
     stage = replace(driven.engine.stage, kafka={"consumer.fetch.min.bytes": "-5"})
     lanes = SparkLanes(driven.engine._session, stage, driven.engine.log, inline_epoch_records=0)
-    driven.loop._lanes = lanes
+    driven.loop.attempts.context.lanes = lanes
     with pytest.raises(ConfigError, match=r"fetch\.min\.bytes"):
         driven.loop.step()
     lanes.close()

@@ -145,7 +145,7 @@ def test_a_request_to_commit_is_heard(start, cluster):
     lines, out = cluster.topic("lines"), cluster.topic("out")
     driven = start(ticking(lines, out, every=3_600_000)).drain()
     cluster.send(lines, ("a", "1", START))
-    work = driven.loop._work(driven.loop._input.choose())
+    work = driven.loop.attempts.prepare(driven.loop._input.choose())
     run_lanes(work)
     assert any(report.commit_requested for report in work.reports)
 

@@ -49,8 +49,8 @@ class Fails:
     def __call__(self, step, epoch):
         if step != "run lanes":
             return
-        self.taken.append(offsets_of(self._loop._left.ranges))
-        if self._when(self._loop._left.ranges):
+        self.taken.append(offsets_of(self._loop.attempts.ranges))
+        if self._when(self._loop.attempts.ranges):
             raise EngineError("a worker was lost, planted")
 
 

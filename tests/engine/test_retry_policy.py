@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.retry_policy import LONGEST_OUTAGE_MS, LONGEST_PAUSE, MOST_RUNS, RetryPolicy
-from penstock.errors import BrokerError, EngineError, TopicError
+from penstock.errors import BrokerError, EngineError
 
 AWAY = BrokerError("nobody there: is Kafka running?", retriable=True)
 
@@ -35,14 +35,14 @@ def policy(clock):
     return RetryPolicy(clock, clock.pause)
 
 
-def retry_for_ever(policy, error, mended=False):
+def retry_for_ever(policy, error):
     while True:
-        policy.retry("x", error, mended=mended)
+        policy.retry("x", error)
 
 
-def until_given_up(policy, error, mended=False):
+def until_given_up(policy, error):
     with pytest.raises(type(error), match=str(error)):
-        retry_for_ever(policy, error, mended)
+        retry_for_ever(policy, error)
 
 
 def test_a_broker_may_be_away_for_at_least_five_minutes(policy, clock, caplog):
@@ -60,20 +60,6 @@ def test_a_long_outage_leaves_the_tries_of_other_failures_alone(policy, clock):
     assert len(clock.pauses) == 20 + MOST_RUNS - 1
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        TopicError("no such topic", retriable=True),
-        EngineError("no JVM", passing=False),
-        BrokerError("forbidden"),
-        BrokerError("done for", retriable=True, fatal=True),
-    ],
-)
-def test_what_does_not_pass_is_raised_at_once(policy, clock, error):
-    until_given_up(policy, error)
-    assert not clock.pauses
-
-
 def test_what_was_mended_is_tried_again_but_not_for_ever(policy, clock):
-    until_given_up(policy, BrokerError("stuck", fatal=True), mended=True)
+    until_given_up(policy, BrokerError("stuck", fatal=True))
     assert len(clock.pauses) == MOST_RUNS - 1

@@ -12,18 +12,22 @@ from typing import Any
 from penstock.clock import Clock
 from penstock.dev.cache import cache_root
 from penstock.engine import recovery, topics
+from penstock.engine.attempt import Attempts
+from penstock.engine.changelog_ends import ChangelogEnds
 from penstock.engine.committed_state import CommittedState
+from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
 from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
 from penstock.engine.limits import Limits
-from penstock.engine.loop import Loop, changelog_ends
+from penstock.engine.loop import Loop
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
 from penstock.engine.transaction_recovery import transaction_ms
+from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import remove_memory
@@ -119,24 +123,23 @@ class Engine:
             restore_limit=recovery.RESTORE_ROWS,
         )
         recovery.restore(self.lanes, stage, orders, self._tell)
-        self.loop = Loop(
-            log=self.log,
-            lanes=self.lanes,
-            source=source,
-            sizer=sizer,
-            producer=self._producer,
-            committed=committed,
-            config=self.config,
-            clock=self._clock,
-            fingerprint=fingerprint(self.topology),
-            topology=pack(story(self.topology)),
-            ends=changelog_ends(self.log, app, stores),
-            partitions=partitions,
-            limits=limits,
-            waking=waking(stage),
-            timing=Timing(self.topology, idle_ms=self.config["idle_ms"]),
+        context = EpochContext(
+            self.log,
+            self.lanes,
+            self._producer,
+            self.config,
+            self._clock,
+            fingerprint(self.topology),
+            pack(story(self.topology)),
+            partitions,
+            limits,
         )
-        self.loop.global_ends = offsets(orders.global_ends)
+        timing = Timing(self.topology, idle_ms=self.config["idle_ms"])
+        due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])
+        ends = ChangelogEnds(self.log, app, stores)
+        attempts = Attempts(context, source=source, sizer=sizer, committed=committed, ends=ends, due=due)
+        attempts.global_ends = offsets(orders.global_ends)
+        self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
         return self.loop
@@ -160,7 +163,7 @@ class Engine:
             self._worker = Worker(self.stage)
         while True:
             committed = self.loop.committed
-            ends = self.loop.global_ends
+            ends = self.loop.attempts.global_ends
             orders = committed.orders(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
             try:
                 return self._worker.view(name, orders)

@@ -1,12 +1,13 @@
-"""Which failures are retried, and for how long: an unreachable broker by time, any other failure by the number of attempts."""
+"""How long failures are retried: an unreachable broker by time, any other failure by the number of attempts."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.clock import Clock
-from penstock.errors import BrokerError, EngineError, TopicError
+from penstock.engine.offsets import Range
+from penstock.errors import BrokerError, EngineError, SparkEnded
 
 logger = logging.getLogger("penstock.engine")
 
@@ -15,9 +16,6 @@ LONGEST_OUTAGE_MS = 15 * 60_000
 #: attempts of an epoch that fails for any other reason
 MOST_RUNS = 8
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds
-
-#: errors that may be retriable
-Passing = BrokerError | EngineError
 
 
 class RetryPolicy:
@@ -30,9 +28,6 @@ class RetryPolicy:
     pause 0.2
     pause 0.4
     pause 0.8
-    >>> policy.retry("look for input", BrokerError("forbidden"))
-    Traceback (most recent call last):
-    penstock.errors.BrokerError: forbidden
     """
 
     def __init__(self, clock: Clock, pause: Callable[[float], None]) -> None:
@@ -42,30 +37,29 @@ class RetryPolicy:
         self._runs = 1
         self._tries = 0
 
-    def retry(self, doing: str, error: Passing, *, mended: bool = False) -> None:
-        """Log a failure and back off; raise the error if it is not retriable or has lasted too long.
+    def retry(self, doing: str, error: BaseException, ranges: Sequence[Range] = ()) -> None:
+        """Log a failure and back off; raise the error if it has lasted too long.
 
-        ``mended``: its cause was dealt with, so it is retried although the error itself is not retriable.
+        ``ranges``: what the epoch was to read. Where Spark fails again and again with the same records, the error names them.
         """
-        if not mended and not passing(error):
-            raise error
-        if isinstance(error, BrokerError) and error.retriable:
-            self._since = self._clock.now_ms() if self._since is None else self._since
-            if self._clock.now_ms() - self._since >= LONGEST_OUTAGE_MS:
-                raise error
-        else:
-            self._runs += 1
-            if self._runs > MOST_RUNS:
-                raise error
+        if self._is_over(error):
+            raise _named(error, ranges)
         logger.warning("%s: tried again: %s", doing, error)
         self._pause(min(SHORTEST_PAUSE * 2**self._tries, LONGEST_PAUSE))
         self._tries = min(self._tries + 1, 10)
 
+    def _is_over(self, error: BaseException) -> bool:
+        if isinstance(error, BrokerError) and error.retriable:
+            self._since = self._clock.now_ms() if self._since is None else self._since
+            return self._clock.now_ms() - self._since >= LONGEST_OUTAGE_MS
+        self._runs += 1
+        return self._runs > MOST_RUNS
 
-def passing(error: Passing) -> bool:
-    """Return whether the error itself is retriable."""
-    if isinstance(error, EngineError):
-        return error.passing
-    if isinstance(error, TopicError):  # known topics are there: a record has named one that is not
-        return False
-    return (error.retriable or error.abortable) and not error.fatal
+
+def _named(error: BaseException, ranges: Sequence[Range]) -> BaseException:
+    if not ranges or not isinstance(error, EngineError) or isinstance(error, SparkEnded):
+        return error
+    named = ", ".join(f"{topic}-{partition} {start} to {end - 1}" for topic, partition, start, end in ranges[:20])
+    last = EngineError(f"{error}. It was to read the offsets {named}", passing=False)
+    last.__cause__ = error
+    return last
