@@ -5,8 +5,8 @@
 One broker, one session (``local[2]``), the count-and-sum job. *Restore*: so many keys are counted, which makes as many changelog rows;
 then the state folder is deleted and the application started anew. The time is that of the start, from the first question to Kafka to
 the last shard at its barrier; Spark runs already. *Smallest epoch*: one record at a time, one exchange; the median of the last fifty,
-once the JVM is warm, of epochs that are letters (``docs/decisions/0017``) and of epochs that Spark reads, some of each in turns: a task
-that stays for letters (0023) goes when Spark reads. The machine is noisy: look at several runs.
+once the JVM is warm, of inline epochs (``docs/decisions/0017``) and of epochs that Spark reads, some of each in turns: a task
+that stays for inline epochs (0023) ends when Spark reads. The machine is noisy: look at several runs.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def write(producer: Producer, rows: Iterator[Row] | list[Row]) -> None:
 
 
 def smallest_epochs(producer: Producer, engine: Engine, epochs: int) -> dict[str, list[float]]:
-    """Return the milliseconds of each of so many epochs of one record, sent as a letter and read by Spark in turns."""
+    """Return the milliseconds of each of so many epochs of one record, run inline and read by Spark in turns."""
     assert engine.loop is not None
     assert engine.lanes is not None
-    limits = {"letter": engine.config["letter_records"], "spark": 0}
+    limits = {"inline": engine.config["inline_epoch_records"], "spark": 0}
     times: dict[str, list[float]] = {way: [] for way in limits}
     for number in track(range(epochs), "epochs of one record", console=Console(stderr=True), transient=True):
         write(producer, [("in", None, b"k%d" % (number % 7), VALUE, START_MS + number, ())])
-        way = "spark" if number // BLOCK % 2 else "letter"
-        engine.lanes.letters.most_records = limits[way]
+        way = "spark" if number // BLOCK % 2 else "inline"
+        engine.lanes.inline_epochs.most_records = limits[way]
         began = stopwatch_us()
         while not engine.loop.step():
             pass

@@ -21,8 +21,8 @@ from typing import Any
 from penstock import config as settings
 from penstock.clock import SystemClock
 from penstock.durations import millis
+from penstock.engine.attempt import Observer
 from penstock.engine.engine import Engine
-from penstock.engine.loop import Observer
 from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import reset as reset_application
 from penstock.engine.spark import make_session, stop_session
@@ -231,7 +231,7 @@ class App:
         for (_, reason), count in dict(totals.dropped).items():  # a copy: the loop counts on
             by_reason[reason] = by_reason.get(reason, 0) + count
         return found | {
-            "epoch": loop.ledger.epoch,
+            "epoch": loop.committed.epoch,
             "epochs": totals.epochs,
             "records_in": totals.records_in,
             "records_out": dict(totals.records_out),

@@ -6,6 +6,7 @@ Precedence: argument, then ``PENSTOCK_<NAME>`` in the environment, then ``[tool.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import tomllib
@@ -16,6 +17,8 @@ from typing import Any
 
 from penstock.errors import ConfigError, nearest
 from penstock.masking import masked
+
+logger = logging.getLogger("penstock.config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +125,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("commit_interval_ms", "int", 100, _at_least(0), "Least time between two barriers.", "performance"),
     Setting("max_epoch_records", "int", 1_000_000, _at_least(1), "Most input records of one epoch; fewer if they are large (max_epoch_bytes), or slow: an epoch and its commit aim at 5 seconds at most.", "performance"),
     Setting("max_epoch_bytes", "int", 256 << 20, _at_least(1), "Bytes of input records, as they are read, that one epoch aims not to exceed, by the size of those of the epoch before; a task that reads half as much again gives up, and the epoch is run again with fewer.", "performance"),
-    Setting("letter_records", "int", 20_000, _at_least(0), "Most input records of an epoch that the driver reads itself and sends to tasks that wait for them: the quicker way for few records. 0: never.", "performance"),
+    Setting("inline_epoch_records", "int", 20_000, _at_least(0), "Most input records of an inline epoch: the driver reads them itself and hands them to resident tasks, the quicker way for few records. 0: no epoch is inline.", "performance"),
     Setting("state_dir", "str or None", None, _optional_text, "Folder of the local state; None: a folder below the user's cache.", "performance"),
 )  # fmt: skip
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+#: former names of settings, which still work
+RENAMED = {"letter_records": "inline_epoch_records"}
 
 
 def setting(name: str) -> Setting:
@@ -154,13 +159,13 @@ def load(
     environ = os.environ if environ is None else environ
     result = {row.name: row.default for row in SETTINGS}
     for name, value in _from_pyproject(pyproject).items():
-        result[name] = _parse(name, value, "[tool.penstock]")
-    for row in SETTINGS:
-        variable = f"PENSTOCK_{row.name.upper()}"
+        result[_current(name, "[tool.penstock]")] = _parse(name, value, "[tool.penstock]")
+    for name in (*RENAMED, *_BY_NAME):
+        variable = f"PENSTOCK_{name.upper()}"
         if variable in environ:
-            result[row.name] = _parse(row.name, environ[variable], variable)
+            result[_current(name, variable)] = _parse(name, environ[variable], variable)
     for name, value in (given or {}).items():
-        result[name] = _parse(name, value, "argument")
+        result[_current(name, "argument")] = _parse(name, value, "argument")
     policies = [result[n] for n in ("on_deserialization_error", "on_processing_error", "on_production_error")]
     if "dead_letter" in policies and result["dead_letter_topic"] is None:
         raise ConfigError("the policy dead_letter needs dead_letter_topic='...': set it, or use skip or fail")
@@ -174,8 +179,15 @@ def _from_pyproject(path: Path | None) -> dict[str, Any]:
     return dict(table)
 
 
+def _current(name: str, source: str) -> str:
+    """Return the name that a setting has now; warn if it was given by a former one."""
+    if name in RENAMED:
+        logger.warning("the setting %s (from %s) is now called %s: rename it", name, source, RENAMED[name])
+    return RENAMED.get(name, name)
+
+
 def _parse(name: str, value: Any, source: str) -> Any:
-    row = setting(name)
+    row = setting(RENAMED.get(name, name))
     try:
         return row.parse(value)
     except (ValueError, TypeError) as error:

@@ -166,9 +166,9 @@ def test_a_policy_decides_about_a_record_that_cannot_be_read(start, cluster, top
     assert driven.loop.totals.dropped == {("lines", "deserialization_error"): 3}
 
 
-@pytest.mark.parametrize("letter_records", [0, 100])
+@pytest.mark.parametrize("inline_epoch_records", [0, 100])
 def test_a_header_name_that_is_not_utf_8_fails_with_the_record_named_and_is_passed_by_when_told_so(
-    start, cluster, topics, letter_records
+    start, cluster, topics, inline_epoch_records
 ):
     lines, out = topics
     builder = StreamsBuilder()
@@ -176,11 +176,11 @@ def test_a_header_name_that_is_not_utf_8_fails_with_the_record_named_and_is_pass
     topology = builder.build()
     cluster.send(lines, ("a", "1", START), ("b", "2", START, 0, (("\udcff", b"1"),)), ("c", "3", START))
     with pytest.raises(DeserializationError) as raised:
-        start(topology, letter_records=letter_records).drain()
+        start(topology, inline_epoch_records=inline_epoch_records).drain()
     assert raised.value.node == "lines"
     assert f"{lines}-0@1" in str(raised.value)
     assert "not UTF-8" in str(raised.value)
-    start(topology, letter_records=letter_records, on_deserialization_error="skip").drain()
+    start(topology, inline_epoch_records=inline_epoch_records, on_deserialization_error="skip").drain()
     assert cluster.texts(out) == [("a", "1"), ("c", "3")]
 
 

@@ -48,7 +48,7 @@ class Steps:
             assert self._told.wait_for(lambda: (step, epoch) in self.seen, 60), self.seen
 
 
-def test_a_job_of_the_users_has_its_turn_though_tasks_wait_for_letters(start, cluster, builder, topics, spark_session):
+def test_a_job_of_the_users_has_its_turn_though_resident_tasks_wait(start, cluster, builder, topics, spark_session):
     driven = start(builder)
     cluster.send(topics[0], *((f"k{n}", "1", START) for n in range(20)))
     driven.drain()
@@ -294,10 +294,10 @@ def test_settings_of_clients_reach_the_clients_of_the_driver(start, builder, nam
 
 def test_settings_of_clients_reach_the_clients_of_the_tasks(start, cluster, builder, topics):
     cluster.send(topics[0], ("a", "1", START))
-    driven = start(builder, letter_records=0)
+    driven = start(builder, inline_epoch_records=0)
     stage = replace(driven.engine.stage, kafka={"consumer.fetch.min.bytes": "-5"})
-    lanes = SparkLanes(driven.engine._session, stage, driven.engine.log, letter_records=0)
-    driven.loop._lanes = lanes
+    lanes = SparkLanes(driven.engine._session, stage, driven.engine.log, inline_epoch_records=0)
+    driven.loop.attempts.context.lanes = lanes
     with pytest.raises(ConfigError, match=r"fetch\.min\.bytes"):
         driven.loop.step()
     lanes.close()

@@ -64,14 +64,14 @@ def ticking(lines, out, every=1, **options):
 def test_wall_clock_punctuators_tick_without_input_in_every_shard(start, cluster):
     lines, out = cluster.topic("lines"), cluster.topic("out")
     driven = start(ticking(lines, out), shards=2)
-    while driven.loop.ledger.epoch < 3:
+    while driven.loop.committed.epoch < 3:
         driven.loop.step()
     driven.close()
     first = cluster.texts(out)
     assert {key for key, _ in first} == {"0", "1"}
     start.forget()
     again = start(ticking(lines, out), shards=2)
-    while again.loop.ledger.epoch < 5:
+    while again.loop.committed.epoch < 5:
         again.loop.step()
     for shard in "01":
         numbers = [int(value) for key, value in cluster.texts(out) if key == shard]
@@ -82,11 +82,11 @@ def test_wall_clock_punctuators_tick_without_input_in_every_shard(start, cluster
 def test_a_punctuator_that_is_not_due_runs_no_epoch(start, cluster):
     lines, out = cluster.topic("lines"), cluster.topic("out")
     driven = start(ticking(lines, out, every=3_600_000)).drain()
-    assert driven.loop.ledger.epoch == 1  # the first one schedules it
+    assert driven.loop.committed.epoch == 1  # the first one schedules it
     assert not driven.loop.step()
     cluster.send(lines, ("a", "1", START))
     driven.drain()
-    assert driven.loop.ledger.epoch == 2
+    assert driven.loop.committed.epoch == 2
     assert cluster.read(out) == []
 
 
@@ -145,7 +145,7 @@ def test_a_request_to_commit_is_heard(start, cluster):
     lines, out = cluster.topic("lines"), cluster.topic("out")
     driven = start(ticking(lines, out, every=3_600_000)).drain()
     cluster.send(lines, ("a", "1", START))
-    work = driven.loop._work(driven.loop._input.choose())
+    work = driven.loop.attempts.prepare(driven.loop._input.choose())
     run_lanes(work)
     assert any(report.commit_requested for report in work.reports)
 

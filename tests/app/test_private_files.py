@@ -50,7 +50,7 @@ builder = StreamsBuilder()
 words = builder.stream(name, value=Serdes.string).group_by(lambda _, word: word, value=Serdes.string)
 words.count(store="counts").to_stream().to(f"{name}-out", value=Serdes.int64)
 app = App(
-    builder, application_id=name, bootstrap_servers=servers, master="local[2]", shards=2, state_dir=state, letter_records=0,
+    builder, application_id=name, bootstrap_servers=servers, master="local[2]", shards=2, state_dir=state, inline_epoch_records=0,
     kafka={"sasl.password": "hush-4711-canary"}, spark_settings={"spark.hadoop.some.secret.key": "hush-4711-canary"},
 )
 app.on_step(seen)

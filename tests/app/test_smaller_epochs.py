@@ -49,15 +49,15 @@ class Fails:
     def __call__(self, step, epoch):
         if step != "run lanes":
             return
-        self.taken.append(offsets_of(self._loop._left.ranges))
-        if self._when(self._loop._left.ranges):
+        self.taken.append(offsets_of(self._loop.attempts.ranges))
+        if self._when(self._loop.attempts.ranges):
             raise EngineError("a worker was lost, planted")
 
 
-@pytest.mark.parametrize("letters", [0, 20_000], ids=["jobs", "letters"])
-def test_what_a_worker_is_lost_over_is_run_in_halves(start, cluster, topics, letters):
+@pytest.mark.parametrize("inline", [0, 20_000], ids=["jobs", "inline"])
+def test_what_a_worker_is_lost_over_is_run_in_halves(start, cluster, topics, inline):
     cluster.send(topics[0], *((f"k{n % 5}", "v", START) for n in range(40)))
-    driven = start(counting(topics), letter_records=letters)
+    driven = start(counting(topics), inline_epoch_records=inline)
     fails = Fails(driven.loop, lambda ranges: offsets_of(ranges) > 11)
     driven.drain()
     assert fails.taken[:3] == [40, 20, 10]
@@ -73,7 +73,7 @@ def test_a_record_that_no_worker_lives_through_is_named(start, cluster, topics):
         EngineError, match=rf"a worker was lost, planted. It was to read the offsets {topics[0]}-0 13 to 13"
     ):
         driven.drain()
-    assert driven.loop.ledger.positions == {(topics[0], 0): 13}
+    assert driven.loop.committed.positions == {(topics[0], 0): 13}
 
 
 def exhausted_once(flag, value):
@@ -130,7 +130,7 @@ def send_large(cluster, topic, count):
 
 def test_every_epoch_is_bounded_in_bytes_the_first_one_too(start, cluster, topics):
     send_large(cluster, topics[0], 60)
-    driven = start(counting(topics), max_epoch_bytes=10 * MB, letter_records=0)
+    driven = start(counting(topics), max_epoch_bytes=10 * MB, inline_epoch_records=0)
     fails = Fails(driven.loop, lambda ranges: False)
     driven.drain()
     assert fails.taken[0] == 60
@@ -150,7 +150,7 @@ def test_a_backlog_of_large_records_goes_through_workers_with_little_memory(
     start, cluster, topics, workers, little_memory
 ):
     send_large(cluster, topics[0], TOO_MANY)
-    driven = start(counting(topics), letter_records=0)
+    driven = start(counting(topics), inline_epoch_records=0)
     driven.drain()
     assert dict(cluster.numbers(topics[1])) == {"k": TOO_MANY}
     assert driven.loop.totals.epochs >= TOO_MANY * 980_000 // (256 * MB)

@@ -23,7 +23,7 @@ def staged(folder: Path) -> dict[str, int]:
 
 def test_files_are_used_again_by_large_epochs_and_deleted_by_a_small_one(start, cluster):
     lines, out = cluster.topic("lines", 2), cluster.topic("out")
-    driven = start(counts(lines, out), letter_records=5)
+    driven = start(counts(lines, out), inline_epoch_records=5)
     files = []
     for epoch in range(4):  # rows of different sizes, so that one file is written over by more and by less
         size = 40 if epoch % 2 else 1

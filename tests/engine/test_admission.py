@@ -14,9 +14,9 @@ from tests.engine.history import DAY, MINUTE, START, history, shop, written
 from penstock import StreamsBuilder
 from penstock.clock import MockClock
 from penstock.engine.admission import Admission, meeting
-from penstock.engine.alignment import Alignment
+from penstock.engine.event_time_cut import EventTimeCut
 from penstock.engine.offsets import Input, Range
-from penstock.engine.soundings import FOREVER, Head, Soundings
+from penstock.engine.time_index import FOREVER, Head, TimeIndex
 from penstock.errors import BrokerError
 from penstock.log.base import LogRecord, TopicSpec
 from penstock.log.memory import MemoryLog
@@ -130,7 +130,7 @@ def test_markers_from_the_future_do_not_change_the_order(backlog, limit, transac
     st.integers(1, 5),
     TIMES,
 )
-def test_a_sounding_finds_the_first_record_of_a_time_within_its_stretch(times, fates, stretch, time):
+def test_the_time_index_finds_the_first_record_of_a_time_within_its_stretch(times, fates, stretch, time):
     """Records are written in transactions, some of them aborted; what is found is what a reader sees."""
     log = log_of({("a", 0): []})
     for number, timestamp in enumerate(times):
@@ -141,19 +141,19 @@ def test_a_sounding_finds_the_first_record_of_a_time_within_its_stretch(times, f
         (producer.abort if fates[number % len(fates)] == "a" else producer.commit)()
     end = log.admin.end_offsets([("a", 0)])["a", 0]
     records = list(log.reader().read("a", 0, 0, end))
-    soundings = Soundings(log, stretch=max(stretch, len(records)))
+    index = TimeIndex(log, stretch=max(stretch, len(records)))
     for offset in range(end):
         first = next((Head(r.offset, r.timestamp) for r in records if r.offset >= offset), None)
-        assert soundings.head(("a", 0), offset, end) == first
+        assert index.head(("a", 0), offset, end) == first
     later = [n for n, record in enumerate(records) if record.timestamp >= time]
     left = records[later[0] :] if later else []
 
     def from_offset(offset: int) -> list[LogRecord]:
         return [record for record in records if record.offset >= offset]
 
-    assert from_offset(soundings.beyond(("a", 0), time, 0, end)) == left
+    assert from_offset(index.beyond(("a", 0), time, 0, end)) == left
     if all(one.timestamp <= other.timestamp for one, other in pairwise(records)):
-        assert from_offset(Soundings(log, stretch).beyond(("a", 0), time, 0, end)) == left
+        assert from_offset(TimeIndex(log, stretch).beyond(("a", 0), time, 0, end)) == left
 
 
 def test_partitions_ahead_wait_and_those_behind_are_read():
@@ -256,17 +256,17 @@ def test_a_record_far_ahead_of_its_time_holds_up_its_partition_only_until_it_is_
 def test_what_cannot_be_looked_at_is_where_the_index_says(caplog):
     log = log_of({("a", 0): [START + n for n in range(10)]})
     log.admin.delete_records({("a", 0): 5})
-    soundings = Soundings(log)
+    index = TimeIndex(log)
     with caplog.at_level(logging.WARNING, "penstock.engine"):
-        assert soundings.head(("a", 0), 3, 10) == Head(3, FOREVER)
-        assert soundings.beyond(("a", 0), START + 9, 3, 10) == 3
+        assert index.head(("a", 0), 3, 10) == Head(3, FOREVER)
+        assert index.beyond(("a", 0), START + 9, 3, 10) == 3
     assert "a-0 cannot be looked at" in caplog.text
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for_and_not_guessed_at():
     log = log_of({("a", 0): [START]})
     with pytest.raises(BrokerError, match="nothing comes after 1"):
-        Soundings(log).beyond(("a", 0), START + 1, 0, 3)
+        TimeIndex(log).beyond(("a", 0), START + 1, 0, 3)
 
 
 def test_few_requests_find_the_time():
@@ -277,16 +277,16 @@ def test_few_requests_find_the_time():
     topology = builder.build()
     source = reading(log, topology, 200)
     count = sum(1 for _ in epochs(source))
-    (alignment,) = source._admission._alignments.values()
-    assert isinstance(alignment, Alignment)
-    assert alignment.requests <= 3 * count
+    (cut,) = source._admission._cuts.values()
+    assert isinstance(cut, EventTimeCut)
+    assert cut.requests <= 3 * count
 
 
 def test_one_partition_needs_no_request():
     log = log_of({("a", 0): [START + n for n in range(50)]})
     source = reading(log, kept("a"), 20)
     assert source.choose() == [Range("a", 0, 0, 20)]
-    assert source._admission._alignments == {}
+    assert source._admission._cuts == {}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

@@ -1,4 +1,4 @@
-"""A task that stays for the next letter: who answers it, when it goes, and what becomes of a letter that meets nobody."""
+"""A task that stays for the next inline epoch: who runs it, when it ends, and what becomes of an epoch that finds no task."""
 
 from __future__ import annotations
 
@@ -46,12 +46,10 @@ def bringing():
         courier.close()
 
 
-def test_one_task_answers_many_letters(bringing):
+def test_one_task_answers_many_inline_epochs(bringing):
     office = Office()
     courier = bringing(office)
-    assert [courier.bring(b"%d" % n, [(None, b"letter")]) for n in range(3)] == [
-        [b"%d" % n, b"LETTER"] for n in range(3)
-    ]
+    assert [courier.bring(b"%d" % n, [(None, b"epoch")]) for n in range(3)] == [[b"%d" % n, b"EPOCH"] for n in range(3)]
     assert office.begun == 1
 
 
@@ -62,38 +60,38 @@ def test_a_program_may_have_more_than_a_thousand_files_open(bringing):
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(2000, limits[0]), limits[1]))
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
-        assert bringing(Office()).bring(b"1", [(None, b"letter")]) == [b"1", b"LETTER"]
+        assert bringing(Office()).bring(b"1", [(None, b"epoch")]) == [b"1", b"EPOCH"]
     finally:
         for file in files:
             os.close(file)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_a_notice_comes_before_the_next_letter_and_needs_no_answer(bringing):
+def test_a_notice_comes_before_the_next_epoch_and_needs_no_answer(bringing):
     office = Office()
     courier = bringing(office)
     courier.notify(b"nobody is there")
-    courier.bring(b"1", [(None, b"letter")])
+    courier.bring(b"1", [(None, b"epoch")])
     courier.notify(b"barrier")
-    courier.bring(b"2", [(None, b"letter")])
+    courier.bring(b"2", [(None, b"epoch")])
     assert office.noticed == [b"barrier"]
 
 
 def test_nothing_is_left_on_the_disk_once_a_task_has_called(bringing, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     courier = bringing(Office())
-    courier.bring(b"1", [(None, b"letter")])
+    courier.bring(b"1", [(None, b"epoch")])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_letter_may_be_large_or_empty(bringing):
+def test_an_inline_epoch_may_be_large_or_empty(bringing):
     courier = bringing(Office(lambda orders, parts: [parts[0][1], b"", orders]))
     large = os.urandom(5_000_000)
     assert courier.bring(b"", [(None, large)]) == [large, b"", b""]
     assert courier.bring(b"", [(None, b"")]) == [b"", b"", b""]
 
 
-def test_what_a_task_raises_is_raised_where_its_answer_is_waited_for_and_the_next_letter_has_another_task(bringing):
+def test_what_a_task_raises_is_raised_where_its_answer_is_waited_for_and_the_next_epoch_has_another_task(bringing):
     def answer(orders, parts):
         if (None, b"bad") in parts:
             raise EngineError("the worker has died")
@@ -113,16 +111,16 @@ def test_a_job_that_fails_before_its_task_calls_is_raised(bringing):
         raise EngineError("there is no Spark")
 
     with pytest.raises(EngineError, match="no Spark"):
-        bringing(attend).bring(b"", [(None, b"letter")])
+        bringing(attend).bring(b"", [(None, b"epoch")])
 
 
-def test_a_task_that_has_gone_for_want_of_letters_is_followed_by_another(bringing, monkeypatch):
+def test_a_task_that_has_gone_for_want_of_epochs_is_followed_by_another(bringing, monkeypatch):
     monkeypatch.setattr(post, "WAIT_SECONDS", 0.01)
     office = Office()
     courier = bringing(office)
-    courier.bring(b"1", [(None, b"letter")])
+    courier.bring(b"1", [(None, b"epoch")])
     office.ended.acquire()
-    assert courier.bring(b"2", [(None, b"letter")]) == [b"2", b"LETTER"]
+    assert courier.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
     assert office.begun == 2
 
 
@@ -131,7 +129,7 @@ def test_a_task_that_has_stayed_for_long_makes_room_for_the_next_one(bringing, m
     office = Office()
     courier = bringing(office)
     for number in range(3):
-        assert courier.bring(b"%d" % number, [(None, b"letter")]) == [b"%d" % number, b"LETTER"]
+        assert courier.bring(b"%d" % number, [(None, b"epoch")]) == [b"%d" % number, b"EPOCH"]
         office.ended.acquire()
     assert office.begun >= 3
 
@@ -139,10 +137,10 @@ def test_a_task_that_has_stayed_for_long_makes_room_for_the_next_one(bringing, m
 def test_a_task_that_is_dismissed_ends(bringing):
     office = Office()
     courier = bringing(office)
-    courier.bring(b"1", [(None, b"letter")])
+    courier.bring(b"1", [(None, b"epoch")])
     courier.dismiss()
     office.ended.acquire()
-    assert courier.bring(b"2", [(None, b"letter")]) == [b"2", b"LETTER"]
+    assert courier.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
 
 
 def test_a_task_that_calls_when_it_is_needed_no_more_ends(bringing, monkeypatch):
@@ -155,11 +153,11 @@ def test_a_task_that_calls_when_it_is_needed_no_more_ends(bringing, monkeypatch)
         office(address)
 
     courier = bringing(attend)
-    courier.bring(b"1", [(None, b"letter")])
+    courier.bring(b"1", [(None, b"epoch")])
     courier.dismiss()
     may_call.set()
     office.ended.acquire()
-    assert courier.bring(b"2", [(None, b"letter")]) == [b"2", b"LETTER"]
+    assert courier.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
 
 
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(bringing, monkeypatch):
@@ -168,18 +166,18 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(bringing
     def interrupted(line):
         raise KeyboardInterrupt
 
-    courier.bring(b"1", [(None, b"letter")])
+    courier.bring(b"1", [(None, b"epoch")])
     here = threading.current_thread()
     monkeypatch.setattr(
         post, "receive", lambda line: (interrupted if threading.current_thread() is here else receive)(line)
     )
     with pytest.raises(KeyboardInterrupt):
-        courier.bring(b"2", [(None, b"letter")])
+        courier.bring(b"2", [(None, b"epoch")])
     monkeypatch.setattr(post, "receive", receive)
-    assert courier.bring(b"3", [(None, b"letter")]) == [b"3", b"LETTER"]
+    assert courier.bring(b"3", [(None, b"epoch")]) == [b"3", b"EPOCH"]
 
 
-def test_each_task_that_is_there_takes_parts_of_a_letter(bringing):
+def test_each_task_that_is_there_takes_parts_of_an_inline_epoch(bringing):
     both, taken = threading.Barrier(2), []
 
     def answer(orders, parts):

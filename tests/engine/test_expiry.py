@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.clock import MockClock
+from penstock.engine.committed_state import CommittedState
 from penstock.engine.expiry import EVERY_MS, Expiry, Marks
-from penstock.engine.ledger import Ledger
 from penstock.lane.orders import ShardOrder
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
@@ -38,7 +38,7 @@ def test_time_that_goes_on_cuts_everything_that_was_written_before():
     assert [marks.see(at, at - 20, at) for at in range(100, 200, 10)] == [0, 0, 0, 100, 110, 120, 130, 140, 150, 160]
 
 
-def ledger(**stores):
+def committed(**stores):
     """A barrier with one shard of each store: (newest, kept, end) by level."""
     snapshots, changelogs = {}, {}
     for store, levels in stores.items():
@@ -46,7 +46,7 @@ def ledger(**stores):
             shot = snapshots.setdefault(level, {0: {"stores": {}}})[0]
             shot["stores"][store] = {"newest": newest, "kept": kept}
             changelogs[store] = [end]
-    return Ledger("app", "life", 1, (ShardOrder(),), changelogs=changelogs, snapshots=snapshots)
+    return CommittedState("app", "life", 1, (ShardOrder(),), changelogs=changelogs, snapshots=snapshots)
 
 
 def changelog(log, store, rows):
@@ -62,13 +62,13 @@ def test_changelogs_are_cut_now_and_then_and_only_those_of_windowed_stores():
     log, clock = MemoryLog(), MockClock(1)
     begins, other = changelog(log, "windows", 50), changelog(log, "table", 50)
     expiry = Expiry(log, "app", ["windows"], clock)
-    expiry(ledger(windows=[(100, 80, 10)], table=[(100, 80, 10)]))
-    expiry(ledger(windows=[(130, 110, 20)], table=[(130, 110, 20)]))
+    expiry(committed(windows=[(100, 80, 10)], table=[(100, 80, 10)]))
+    expiry(committed(windows=[(130, 110, 20)], table=[(130, 110, 20)]))
     assert (begins(), other()) == (10, 0)
-    expiry(ledger(windows=[(160, 140, 30)]))
+    expiry(committed(windows=[(160, 140, 30)]))
     assert begins() == 10
     clock.advance(EVERY_MS)
-    expiry(ledger(windows=[(161, 140, 31)]))
+    expiry(committed(windows=[(161, 140, 31)]))
     assert begins() == 20
 
 
@@ -76,10 +76,10 @@ def test_of_levels_that_share_a_store_the_slowest_counts():
     log = MemoryLog()
     begins = changelog(log, "windows", 50)
     expiry = Expiry(log, "app", ["windows"], MockClock(1))
-    expiry(ledger(windows=[(100, 80, 10), (20, 0, 10)]))
-    expiry(ledger(windows=[(150, 130, 20), (20, 0, 20)]))
+    expiry(committed(windows=[(100, 80, 10), (20, 0, 10)]))
+    expiry(committed(windows=[(150, 130, 20), (20, 0, 20)]))
     assert begins() == 0
-    expiry(ledger(windows=[(150, 130, 20), (170, 120, 20)]))
+    expiry(committed(windows=[(150, 130, 20), (170, 120, 20)]))
     assert begins() == 10
 
 
@@ -87,24 +87,24 @@ def test_offsets_that_are_not_there_yet_are_not_asked_for(caplog):
     log, clock = MemoryLog(), MockClock(1)
     begins = changelog(log, "windows", 9)  # a barrier counts the marker of its transaction, which is not written yet
     expiry = Expiry(log, "app", ["windows"], clock)
-    expiry(ledger(windows=[(100, 80, 10)]))
+    expiry(committed(windows=[(100, 80, 10)]))
     with caplog.at_level(logging.WARNING, logger="penstock.engine"):
-        expiry(ledger(windows=[(130, 110, 20)]))
+        expiry(committed(windows=[(130, 110, 20)]))
     assert (begins(), caplog.text) == (9, "")
     changelog(log, "windows", 1)
     clock.advance(EVERY_MS)
-    expiry(ledger(windows=[(130, 110, 20)]))
+    expiry(committed(windows=[(130, 110, 20)]))
     assert begins() == 10
 
 
 def test_a_cluster_that_refuses_is_told_of_and_asked_again(caplog):
     log, clock = MemoryLog(), MockClock(1)
     expiry = Expiry(log, "app", ["windows"], clock)
-    expiry(ledger(windows=[(100, 80, 10)]))
+    expiry(committed(windows=[(100, 80, 10)]))
     with caplog.at_level(logging.WARNING, logger="penstock.engine"):
-        expiry(ledger(windows=[(130, 110, 20)]))
+        expiry(committed(windows=[(130, 110, 20)]))
     assert "longer than they need to be" in caplog.text
     begins = changelog(log, "windows", 10)
     clock.advance(EVERY_MS)
-    expiry(ledger(windows=[(130, 110, 20)]))
+    expiry(committed(windows=[(130, 110, 20)]))
     assert begins() == 10

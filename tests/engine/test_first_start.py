@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from penstock import StreamsBuilder
+from penstock.engine.committed_state import CommittedState
 from penstock.engine.fingerprint import fingerprint, story
-from penstock.engine.ledger import Ledger
 from penstock.engine.record import pack, rows_of
 from penstock.engine.recovery import learn
 from penstock.engine.topics import ensure_own
@@ -47,10 +47,10 @@ def run_epoch(log, *, rows=3, commit=True):
     """Write what an epoch writes: rows of the changelog, the record, offsets."""
     topology = counting()
     ensure_own(log, topology, "shop", 2, 1)
-    ledger = replace(
-        Ledger("shop", "life", 1, (ShardOrder(), ShardOrder())), epoch=1, changelogs={"counts": [rows + 1, 0]}
+    committed = replace(
+        CommittedState("shop", "life", 1, (ShardOrder(), ShardOrder())), epoch=1, changelogs={"counts": [rows + 1, 0]}
     )
-    record = ledger.record("1.a", fingerprint=fingerprint(topology), topology=pack(story(topology)), committed_at=1)
+    record = committed.record("1.a", fingerprint=fingerprint(topology), topology=pack(story(topology)), committed_at=1)
     producer = log.producer("shop")
     producer.init()
     producer.begin()

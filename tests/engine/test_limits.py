@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from penstock import Serdes, StreamsBuilder
-from penstock.engine.limits import FIRST_SLACK_MS, MOST_SLACK_MS, NEVER, Limits, TopicLimits, is_limit
+from penstock.engine.epoch import is_limit
+from penstock.engine.limits import FIRST_SLACK_MS, MOST_SLACK_MS, NEVER, Limits, TopicLimits
 from penstock.errors import BrokerError
 from penstock.log.base import RowColumns, TopicSpec
 from penstock.log.memory import MemoryLog

@@ -15,14 +15,35 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.dev.watch import session
-from penstock.engine.commit import STEPS as COMMIT_STEPS
+from penstock.engine.epoch import STEPS
 from penstock.errors import BrokerError
 
-#: every step that observers are told of
-STEPS = (*(name for name, _ in COMMIT_STEPS), "publish", "published")
+#: what observers are told, in order: before each step of the table, and after the last one
+MOMENTS = (*(step.value for step in STEPS), "published")
+#: who may be killed; with all but the workers the driver ends
+WHO = ("driver", "workers", "group")
+
+
+class KillPoint(NamedTuple):
+    """Who is killed, before or after which step."""
+
+    who: str
+    step: str
+    when: str
+
+    @property
+    def moment(self) -> str:
+        """What observers are told at that point: after a step is before the next one."""
+        return MOMENTS[MOMENTS.index(self.step) + (self.when == "after")]
+
+
+#: the table's cross product
+KILL_POINTS = tuple(KillPoint(who, step.value, when) for who, step, when in product(WHO, STEPS, ("before", "after")))
 
 
 @dataclass(slots=True)
@@ -46,7 +67,7 @@ class Crash:
         """
         kind, step, after, *delay = text.split(":")
         assert kind in KINDS, kind
-        assert step in STEPS, step
+        assert step in MOMENTS, step
         return cls(kind, step, int(after), *map(int, delay))
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from tests.exactly_once.program import Program
 from tests.exactly_once.workload import SINKS, contents, make_app, topic
 
 from penstock.app import App, State
-from penstock.engine.loop import Observer
+from penstock.engine.attempt import Observer
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.exactly_once.crash import STEPS
+from tests.exactly_once.crash import MOMENTS
 from tests.exactly_once.scenario import PATIENCE, Epochs, Scenario
 from tests.exactly_once.test_kills import LONG
 
@@ -100,7 +100,7 @@ def test_a_broker_that_stops_for_a_while_changes_nothing(kafka_broker, spark_ses
 @pytest.mark.parametrize(
     ("step", "delay"),
     [
-        *((step, 0) for step in STEPS),
+        *((step, 0) for step in MOMENTS),
         ("run lanes", 0.05),
         ("send offsets", 0.004),
         ("commit", 0.004),

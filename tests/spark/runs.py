@@ -36,7 +36,7 @@ PATIENCE = 400
 class Layout(NamedTuple):
     """How a case is run. ``chunks``: how often records are sent; ``epoch``: the most records of an epoch.
 
-    ``letters``: which epochs are letters, by their number modulo two. The others are read and exchanged by Spark.
+    ``inline``: which epochs are inline, by their number modulo two. The others are read and exchanged by Spark.
     """
 
     lanes: int
@@ -44,7 +44,7 @@ class Layout(NamedTuple):
     partitions: int
     chunks: int
     epoch: int = 500_000
-    letters: tuple[int, ...] = (0,)
+    inline: tuple[int, ...] = (0,)
 
     def __str__(self) -> str:
         cut = f"{self.chunks} chunks" if self.epoch == 500_000 else f"epochs of {self.epoch}"
@@ -294,12 +294,12 @@ class Case:
             for step in chunk:
                 self._waiting.setdefault((step.topic, step.partition), []).append(step)
             while loop.step():
-                self._follow(loop.ledger.positions)
+                self._follow(loop.committed.positions)
 
     def _send_by_turns(self, step: str, epoch: int) -> None:
         if step == "run lanes":
             assert self.engine.lanes is not None
-            self.engine.lanes.letters.most_records = 500_000 if epoch % 2 in self.layout.letters else 0
+            self.engine.lanes.inline_epochs.most_records = 500_000 if epoch % 2 in self.layout.inline else 0
 
     def _follow(self, positions: Mapping[tuple[str, int], int]) -> None:
         """Give the driver what the engine took in its last epoch; global tables are taken whole."""
@@ -325,7 +325,7 @@ class Case:
         ends = {
             (topic, shard): end
             for topic, store in changelogs.items()
-            for shard, end in enumerate(loop.ledger.changelogs[store])
+            for shard, end in enumerate(loop.committed.changelogs[store])
         }
         for topic, rows in self.bench.committed(counts, ends).items():
             for partition, key, written in rows:
@@ -338,7 +338,7 @@ class Case:
                 found.stores[store] = contents(spec, self.engine.view(store), found.changelogs.get(store, {}))
         if elsewhere is not None:
             worker = Worker(replace(self.engine.stage, state_dir=str(elsewhere)))
-            orders = loop.ledger.orders("elsewhere", source_of={}, partitions={}, global_ends={})
+            orders = loop.committed.orders("elsewhere", source_of={}, partitions={}, global_ends={})
             for store in logged.keys() & found.stores.keys():
                 spec, last = self.topology.stores[store], found.changelogs.get(store, {})
                 found.restored[store] = contents(spec, worker.view(store, orders), last)

@@ -21,14 +21,14 @@ from tests.spark.same import assert_same
 from tests.spark.scripts import build, inputs, outputs, renamed, script
 from topologies import TOPOLOGIES
 
-#: every epoch is a letter; in the other layouts every other one is, the first one not
-LETTERS = (0, 1)
+#: every epoch is inline; in the other layouts every other one is, the first one not
+INLINE = (0, 1)
 LAYOUTS = (
     Layout(lanes=2, shards=16, partitions=3, chunks=2),
     Layout(lanes=1, shards=4, partitions=2, chunks=2),
-    Layout(lanes=4, shards=4, partitions=3, chunks=2, letters=LETTERS),
+    Layout(lanes=4, shards=4, partitions=3, chunks=2, inline=INLINE),
     Layout(lanes=2, shards=4, partitions=1, chunks=1, epoch=60),
-    Layout(lanes=4, shards=16, partitions=2, chunks=1, letters=LETTERS),
+    Layout(lanes=4, shards=16, partitions=2, chunks=1, inline=INLINE),
     Layout(lanes=1, shards=16, partitions=3, chunks=1, epoch=70),
     Layout(lanes=2, shards=1, partitions=2, chunks=2),
 )

@@ -51,8 +51,8 @@ def seen(bench, name, layout, **how) -> Seen:
 
 
 def test_any_number_of_lanes_and_any_way_commit_the_same_records_of_each_key_in_the_same_order(bench):
-    ways = {1: EVERY, 2: NONE, 4: EVERY_OTHER}  # which epochs are letters
-    one, two, four = (seen(bench, f"lanes-{n}", Layout(n, 16, 3, chunks=2, letters=ways[n])) for n in (1, 2, 4))
+    ways = {1: EVERY, 2: NONE, 4: EVERY_OTHER}  # which epochs are inline
+    one, two, four = (seen(bench, f"lanes-{n}", Layout(n, 16, 3, chunks=2, inline=ways[n])) for n in (1, 2, 4))
     assert one.sinks.keys() == {"sums", "values", "windows", "joined", "foreign", "pairs", "enriched"}
     assert ordered(two) == ordered(one)
     assert ordered(four) == ordered(one)

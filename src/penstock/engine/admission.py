@@ -1,8 +1,8 @@
-"""How much of each partition an epoch takes, when more waits than it can.
+"""How much of each partition an epoch takes when more waits than it can.
 
-Sources whose records can meet (in a join, in a store, on one clock) are read up to one event time, by `Alignment`. What cannot meet
-is no reason to wait: of two applications in one, the one that is up to date does not stand still while the other replays
-its history. Where nothing is kept there is no order between partitions to keep, and each gives its share.
+Sources whose records can meet (in a join, in a store, on one clock) are read up to one event time, by `EventTimeCut`. Sources
+that cannot meet do not wait for each other: of two independent parts of a topology, the one that is up to date goes on while
+the other replays its history. Stateless sources need no order between partitions, and each partition gives its share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from penstock.clock import Clock
-from penstock.engine.alignment import Alignment
+from penstock.engine.event_time_cut import EventTimeCut
 from penstock.log.base import Log, TopicPartition
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
@@ -29,7 +29,7 @@ class Admission:
         self.limit = limit
         self._group_of, kept = meeting(topology)
         self._ordered = kept if align else frozenset[str]()
-        self._alignments: dict[str, Alignment] = {}
+        self._cuts: dict[str, EventTimeCut] = {}
 
     def take(
         self,
@@ -54,9 +54,9 @@ class Admission:
     ) -> dict[TopicPartition, int]:
         if group not in self._ordered or len(waiting) == 1 or limit == 0 or sum(waiting.values()) <= limit:
             return share(waiting, limit)
-        alignment = self._alignments.setdefault(group, Alignment(self._log, self._clock))
+        cut = self._cuts.setdefault(group, EventTimeCut(self._log, self._clock))
         spans = {place: (positions[place], positions[place] + count) for place, count in waiting.items()}
-        return {place: end - positions[place] for place, end in alignment.choose(spans, limit).items()}
+        return {place: end - positions[place] for place, end in cut.choose(spans, limit).items()}
 
 
 def meeting(topology: Topology) -> tuple[dict[str, str], frozenset[str]]:

@@ -1,96 +1,35 @@
-"""The barrier: an epoch as a tuple of named steps. Nothing is visible before ``commit``; everything is after it.
+"""The barrier: what each step of an epoch does. Nothing is visible before ``commit``; everything is after it.
 
-    run lanes → begin → produce sinks → produce changelog → produce epoch record → send offsets → commit → publish
-
-Each step takes the `Work` of one epoch. A fault at any step before ``commit`` aborts, and the same ranges are run again.
+Each step takes the `Work` of one attempt. Which step follows, and what a fault means, is in ``engine.epoch``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clock import Clock
-from penstock.engine.ledger import Ledger
-from penstock.engine.limits import Limits
-from penstock.engine.offsets import Range
+from penstock.engine.epoch import EpochState
 from penstock.engine.record import PART_BYTES, rows_of
 from penstock.engine.refusal import Judge
+from penstock.engine.work import Work
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
-from penstock.lane.orders import Orders, Report, decode_report
-from penstock.log.base import Offsets, Producer, RowColumns
+from penstock.lane.orders import decode_report
+from penstock.log.base import RowColumns
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.record import Headers
-
-
-class RunsLanes(Protocol):
-    """Whatever runs an epoch: Spark. ``spent``: microseconds of the last one in the driver, by phase."""
-
-    spent: dict[str, int]
-
-    def run(self, orders: Orders, ranges: list[Range]) -> pa.Table:
-        """Return the envelope rows that left the lanes."""
-        ...
-
-    def follow(self, orders: Orders) -> None:
-        """Be told of a barrier; nobody waits for what is done then."""
-        ...
-
-    def cancel(self) -> None:
-        """Let a run in another thread fail now."""
-        ...
-
-
-@dataclass(slots=True)
-class Work:
-    """One run of one epoch, from its ranges to its barrier."""
-
-    ledger: Ledger
-    orders: Orders
-    ranges: list[Range]
-    positions: Offsets
-    lanes: RunsLanes
-    producer: Producer
-    config: Mapping[str, Any]
-    clock: Clock
-    fingerprint: str
-    topology: str
-    #: where the changelogs end now, aborted rows counted
-    ends: dict[str, list[int]]
-    #: offsets that the marker of a transaction takes up
-    marker: int
-    #: what topics take
-    limits: Limits
-    #: source topic → its id
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    rows: pa.Table | None = None
-    reports: list[Report] = field(default_factory=list)
-    #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes
-    profile: dict[str, int] = field(default_factory=dict)
-    #: the ledger of the barrier, once it is known
-    after: Ledger | None = None
-    written: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def application_id(self) -> str:
-        """Whose epoch it is."""
-        return self.ledger.application_id
-
 
 Step = Callable[[Work], None]
 
 
 def run_lanes(work: Work) -> None:
-    """Run the epoch's job; a failure in a lane is raised here."""
-    rows = work.lanes.run(work.orders, work.ranges)
+    """Run the lanes; raise a failure of user code."""
+    rows = work.context.lanes.run(work.orders, work.ranges)
     check(rows)
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):
@@ -102,71 +41,72 @@ def run_lanes(work: Work) -> None:
 
 def begin(work: Work) -> None:
     """Open the transaction."""
-    work.producer.begin()
+    work.context.producer.begin()
 
 
 def produce_sinks(work: Work) -> None:
-    """Hand over the rows for topics, in order."""
+    """Produce the rows of the sinks, in order."""
     rows = _of_kind(work, SINK)
     added: Headers = ()
-    if work.config["epoch_header"] is not None:
-        added = ((work.config["epoch_header"], str(work.orders.epoch).encode()),)
+    if work.context.config["epoch_header"] is not None:
+        added = ((work.context.config["epoch_header"], str(work.orders.epoch).encode()),)
     for topic, batch in _by_name(rows):
         work.written[topic] += len(batch)
         Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added))
 
 
 def produce_changelog(work: Work) -> None:
-    """Hand over the rows of the changelogs; the partition is the shard."""
+    """Produce the rows of the changelogs; the partition is the shard."""
     rows = _of_kind(work, CHANGELOG)
     for store, batch in _by_name(rows):
-        work.producer.produce_columns(_columns(changelog_name(work.application_id, store), batch))
+        work.context.producer.produce_columns(_columns(changelog_name(work.application_id, store), batch))
     ends = {store: list(by_shard) for store, by_shard in work.ends.items()}
+    marker = int(work.context.exactly_once)
     for (store, shard), count in _counts(rows).items():
         # The marker counts: an aborted transaction may have left one, not written yet, where it had no row. Not to have seen it
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
-        ends[store][shard] += count + work.marker
+        ends[store][shard] += count + marker
     orders = work.orders
-    after = work.ledger.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
+    after = work.committed.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
     work.after = replace(after, topic_ids=dict(work.topic_ids))
 
 
 def produce_epoch_record(work: Work) -> None:
-    """Hand over the record of the barrier, from which a new start goes on."""
+    """Produce the epoch record, from which the next start resumes."""
     assert work.after is not None
-    now = work.clock.now_ms()
+    now = work.context.clock.now_ms()
     record = work.after.record(
         work.orders.token,
-        fingerprint=work.fingerprint,
-        topology=work.topology,
+        fingerprint=work.context.fingerprint,
+        topology=work.context.topology,
         committed_at=now,
         profile=work.profile,
     )
-    limit = work.limits.of(epochs_name(work.application_id)).row_bytes or 2 * PART_BYTES
-    work.producer.produce(rows_of(record, now, limit))
+    limit = work.context.limits.of(epochs_name(work.application_id)).row_bytes or 2 * PART_BYTES
+    work.context.producer.produce(rows_of(record, now, limit))
 
 
 def send_offsets(work: Work) -> None:
-    """Move the group's offsets with the transaction, so that Kafka's own tools show the lag."""
+    """Commit the group's offsets with the transaction, so that Kafka's own tools show the lag."""
     if work.positions:
-        work.producer.send_offsets(work.application_id, work.positions)
+        work.context.producer.send_offsets(work.application_id, work.positions)
 
 
 def commit(work: Work) -> None:
-    """Make all of it visible at once."""
-    work.producer.commit()
+    """Commit the transaction: everything becomes visible at once."""
+    work.context.producer.commit()
 
 
-#: what an epoch is made of, in order; the loop adds ``publish``
-STEPS: tuple[tuple[str, Step], ...] = (
-    ("run lanes", run_lanes),
-    ("begin", begin),
-    ("produce sinks", produce_sinks),
-    ("produce changelog", produce_changelog),
-    ("produce epoch record", produce_epoch_record),
-    ("send offsets", send_offsets),
-    ("commit", commit),
-)
+#: what each step of the table does; ``publish`` is the loop's
+PERFORM: Mapping[EpochState, Step] = {
+    EpochState.RUN_LANES: run_lanes,
+    EpochState.BEGIN: begin,
+    EpochState.PRODUCE_SINKS: produce_sinks,
+    EpochState.PRODUCE_CHANGELOG: produce_changelog,
+    EpochState.PRODUCE_EPOCH_RECORD: produce_epoch_record,
+    EpochState.SEND_OFFSETS: send_offsets,
+    EpochState.COMMIT: commit,
+}
 
 
 def _of_kind(work: Work, kind: int) -> pa.Table:

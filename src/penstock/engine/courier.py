@@ -1,10 +1,10 @@
-"""Couriers: tasks that stay for the next letter, so that a letter does not wait for a job to begin and to end.
+"""Couriers: resident tasks, which stay for the next inline epoch, so that it does not wait for a job to begin and to end.
 
-To begin and end a job takes Spark longer, while records flow, than their work takes the lanes. So the task of a letter calls the driver
-(``lane.post``), and one job brings many letters. It holds a place that other jobs may want: it goes when no letter has come for a second,
-when an epoch needs all lanes, and after ``STAY_US``; then the next one takes its place while the driver commits.
+To begin and end a Spark job takes longer than the work of a few records. So the task of an inline epoch connects to the driver
+(``lane.post``), and one job runs many inline epochs. It occupies a slot that other jobs may need: it ends when no epoch has come
+for a second, when an epoch needs all lanes, and after ``STAY_US``; then the next task takes the slot while the driver commits.
 
-A letter may have a part for each lane. Each of the tasks that are there takes some; one that waits for a place is not waited for.
+An inline epoch may have a part for each lane. Each task that is connected takes some; one that waits for a slot is not waited for.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from penstock.lane.post import Part
 #: runs the job of a task that calls an address, to its end
 Attend: TypeAlias = Callable[[str], None]
 
-#: microseconds for which a task brings letters
+#: microseconds for which a task stays
 STAY_US = 5_000_000
 #: between two looks whether a job that is waited for has failed
 LOOK_SECONDS = 0.1
 
 
 class Couriers:
-    """Has letters answered by tasks, at most so many at a time. ``attend`` is called in threads."""
+    """Runs inline epochs in at most ``most`` resident tasks. ``attend`` is called in threads."""
 
     def __init__(self, attend: Attend, most: int) -> None:
         self._couriers = [_Courier(attend) for _ in range(most)]
 
     def bring(self, orders: bytes, parts: Sequence[Part]) -> list[bytes]:
-        """Return the answers to all parts of a letter; raise what the job of a task raises."""
+        """Return the results of all parts of an inline epoch; raise what the job of a task raises."""
         answers: list[bytes] = []
         waiting = list(parts)
         try:
@@ -52,7 +52,7 @@ class Couriers:
                 waiting = []
                 for courier, share in shares.items():
                     answer = courier.answer()
-                    if answer is None:  # it was on its way out when the letter came: others take it
+                    if answer is None:  # it was about to end when its parts came: others take them
                         waiting += share
                     else:
                         answers += answer
@@ -74,7 +74,7 @@ class Couriers:
             courier.dismiss()
 
     def close(self) -> None:
-        """Let the tasks go; there will be no more letters."""
+        """End the tasks; there will be no more inline epochs."""
         for courier in self._couriers:
             courier.close()
 
@@ -90,7 +90,7 @@ class Couriers:
 
 
 class _Courier:
-    """One task after the other; there is at most one. Invariant: a task goes by itself before a letter only, never with one."""
+    """One task after the other; there is at most one. INVARIANT: a task ends by itself only between epochs."""
 
     def __init__(self, attend: Attend) -> None:
         self._attend = attend
@@ -116,7 +116,7 @@ class _Courier:
         return False
 
     def ask(self, orders: bytes, parts: Sequence[Part]) -> None:
-        """Send parts of a letter to the task."""
+        """Send parts of an inline epoch to the task."""
         assert self._call is not None
         assert self._call.line is not None
         post.ask(self._call.line, orders, parts)

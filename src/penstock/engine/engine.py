@@ -12,18 +12,22 @@ from typing import Any
 from penstock.clock import Clock
 from penstock.dev.cache import cache_root
 from penstock.engine import recovery, topics
+from penstock.engine.attempt import Attempts
+from penstock.engine.changelog_ends import ChangelogEnds
+from penstock.engine.committed_state import CommittedState
+from penstock.engine.due_work import DueWork
+from penstock.engine.epoch_sizer import EpochSizer
 from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import fingerprint, story
-from penstock.engine.ledger import Ledger
 from penstock.engine.limits import Limits
-from penstock.engine.loop import Loop, changelog_ends
-from penstock.engine.measure import Measure
+from penstock.engine.loop import Loop
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
-from penstock.engine.settlement import transaction_ms
 from penstock.engine.sources import find_topics
 from penstock.engine.spark import SparkLanes
+from penstock.engine.transaction_recovery import transaction_ms
+from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import remove_memory
@@ -91,8 +95,8 @@ class Engine:
         limits, batch_bytes = self._limits(partitions)
         self._producer = self.log.producer(app if exactly_once else None, batch_bytes=batch_bytes)
         self._producer.init()
-        ledger = self._learn()
-        measure = Measure(
+        committed = self._learn()
+        sizer = EpochSizer(
             self.config["max_epoch_records"],
             self.config["max_epoch_bytes"],
             stage.lanes,
@@ -103,40 +107,39 @@ class Engine:
             self.topology,
             group=app,
             clock=self._clock,
-            max_records=measure.records,
+            max_records=sizer.records,
             align=self.config["align_replay"],
         )
-        source.start(ledger.positions, ledger.topic_ids)
+        source.start(committed.positions, committed.topic_ids)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
-        recorded = {store: list(ledger.changelogs.get(store, zero)) for store, zero in stores.items()}
-        ledger = replace(ledger, changelogs={**ledger.changelogs, **recorded})
-        self.lanes = SparkLanes(self._session, stage, self.log, self.config["letter_records"])
-        orders = ledger.orders(
-            f"{ledger.epoch}.restore",
+        recorded = {store: list(committed.changelogs.get(store, zero)) for store, zero in stores.items()}
+        committed = replace(committed, changelogs={**committed.changelogs, **recorded})
+        self.lanes = SparkLanes(self._session, stage, self.log, self.config["inline_epoch_records"])
+        orders = committed.orders(
+            f"{committed.epoch}.restore",
             source_of=source.source_of,
             partitions=partitions,
             global_ends=source.global_ends(),
             restore_limit=recovery.RESTORE_ROWS,
         )
         recovery.restore(self.lanes, stage, orders, self._tell)
-        self.loop = Loop(
-            log=self.log,
-            lanes=self.lanes,
-            source=source,
-            measure=measure,
-            producer=self._producer,
-            ledger=ledger,
-            config=self.config,
-            clock=self._clock,
-            fingerprint=fingerprint(self.topology),
-            topology=pack(story(self.topology)),
-            ends=changelog_ends(self.log, app, stores),
-            partitions=partitions,
-            limits=limits,
-            waking=waking(stage),
-            timing=Timing(self.topology, idle_ms=self.config["idle_ms"]),
+        context = EpochContext(
+            self.log,
+            self.lanes,
+            self._producer,
+            self.config,
+            self._clock,
+            fingerprint(self.topology),
+            pack(story(self.topology)),
+            partitions,
+            limits,
         )
-        self.loop.global_ends = offsets(orders.global_ends)
+        timing = Timing(self.topology, idle_ms=self.config["idle_ms"])
+        due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])
+        ends = ChangelogEnds(self.log, app, stores)
+        attempts = Attempts(context, source=source, sizer=sizer, committed=committed, ends=ends, due=due)
+        attempts.global_ends = offsets(orders.global_ends)
+        self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
         return self.loop
@@ -147,7 +150,7 @@ class Engine:
         limits = Limits(self.log, self.topology, self.application_id, client)
         return limits, limits.learn([*sinks, *topics.own_topics(self.topology, self.application_id)])
 
-    def _learn(self) -> Ledger:
+    def _learn(self) -> CommittedState:
         stage = self.stage
         return recovery.learn(
             self.log, self.topology, self.application_id, stage.shards, stage.lanes, allow_change=self._allow_change
@@ -159,9 +162,9 @@ class Engine:
         if self._worker is None:
             self._worker = Worker(self.stage)
         while True:
-            ledger = self.loop.ledger
-            ends = self.loop.global_ends
-            orders = ledger.orders(f"{ledger.epoch}.view", source_of={}, partitions={}, global_ends=ends)
+            committed = self.loop.committed
+            ends = self.loop.attempts.global_ends
+            orders = committed.orders(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
             try:
                 return self._worker.view(name, orders)
             except Ahead:  # there was a barrier meanwhile

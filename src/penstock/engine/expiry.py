@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from penstock.clock import Clock
-from penstock.engine.ledger import Ledger
+from penstock.engine.committed_state import CommittedState
 from penstock.errors import BrokerError
 from penstock.log.base import Log, Offsets
 from penstock.log.topics import changelog_name
@@ -68,9 +68,9 @@ class Expiry:
         self._marks: dict[tuple[str, int], Marks] = {}
         self._cut: Offsets = {}
 
-    def __call__(self, ledger: Ledger) -> None:
+    def __call__(self, committed: CommittedState) -> None:
         """Take in a barrier; cut what can be cut, now and then."""
-        gone = dict(self._gone(ledger))
+        gone = dict(self._gone(committed))
         due = {place: offset for place, offset in gone.items() if offset > self._cut.get(place, 0)}
         if not due or self._clock.now_ms() < self._next:
             return
@@ -85,14 +85,14 @@ class Expiry:
         else:
             self._cut |= due
 
-    def _gone(self, ledger: Ledger) -> Iterator[tuple[tuple[str, int], int]]:
+    def _gone(self, committed: CommittedState) -> Iterator[tuple[tuple[str, int], int]]:
         """Return up to where each changelog partition holds nothing that is kept. Of levels that share a store the slowest counts."""
         found: dict[tuple[str, int], list[Any]] = {}
-        for by_shard in ledger.snapshots.values():
+        for by_shard in committed.snapshots.values():
             for shard, shot in by_shard.items():
                 for store in shot["stores"].keys() & self._names.keys():
                     found.setdefault((store, shard), []).append(shot["stores"][store])
         for (store, shard), told in found.items():
             newest, kept = max(each["newest"] for each in told), min(each["kept"] for each in told)
             marks = self._marks.setdefault((store, shard), Marks())
-            yield (self._names[store], shard), marks.see(newest, kept, ledger.changelogs[store][shard])
+            yield (self._names[store], shard), marks.see(newest, kept, committed.changelogs[store][shard])

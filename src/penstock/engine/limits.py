@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.engine.topics import logged_stores
-from penstock.errors import BrokerError
 from penstock.log.base import Log, Row, RowColumns
 from penstock.log.row_size import row_bytes
 from penstock.log.topics import changelog_name
@@ -23,10 +22,8 @@ NEVER = 2**63 - 1
 #: the settings of a topic, and the one that brokers before 3.6 have for both
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 EITHER = "message.timestamp.difference.max.ms"
-#: what a broker says of rows that are beyond its limits
-TOO_LARGE, WRONG_TIME = "MSG_SIZE_TOO_LARGE", "INVALID_TIMESTAMP"
-#: what librdkafka says of the other rows of a batch that has such a one
-BESIDE_IT = "INVALID_RECORD"
+#: what a broker says of rows that are too large
+TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 #: by how much the clock of a broker may be believed to differ from ours: at first, and at most
 FIRST_SLACK_MS, MOST_SLACK_MS = 1_000, 60_000
 
@@ -132,11 +129,6 @@ class Limits:
                 self._log.admin.alter_configs(topic, wrong)
                 changed = True
         return changed
-
-
-def is_limit(error: BrokerError) -> bool:
-    """Tell whether a broker has refused rows that are beyond the limits of their topic."""
-    return error.code in (TOO_LARGE, WRONG_TIME, BESIDE_IT)
 
 
 def _times(found: dict[str, str]) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from penstock.engine.committed_state import CommittedState, merged
 from penstock.engine.fingerprint import check_same
-from penstock.engine.ledger import Ledger, merged
 from penstock.engine.record import EpochRecord, read_last
 from penstock.engine.sources import find_topics, places_of
 from penstock.engine.topics import logged_stores
@@ -50,16 +50,18 @@ class RestoreProgress:
 OnRestore = Callable[[RestoreProgress], None]
 
 
-def learn(log: Log, topology: Topology, application_id: str, shards: int, lanes: int, *, allow_change: bool) -> Ledger:
-    """Return the ledger of the last barrier, or of the beginning of a new life."""
+def learn(
+    log: Log, topology: Topology, application_id: str, shards: int, lanes: int, *, allow_change: bool
+) -> CommittedState:
+    """Return the committed state as of the last epoch record, or the initial one of a new incarnation."""
     record = read_last(log, application_id)
     if record is None:
         check_first_start(log, topology, application_id)
-        return Ledger(application_id, uuid.uuid4().hex, lanes, tuple(ShardOrder() for _ in range(shards)))
+        return CommittedState(application_id, uuid.uuid4().hex, lanes, tuple(ShardOrder() for _ in range(shards)))
     same = check_same(record, topology, shards, allow_change=allow_change)
     check_changelogs(log, topology, record)
-    ledger = Ledger.from_record(record, lanes)
-    return ledger if same else _changed(ledger, record, topology)
+    committed = CommittedState.from_record(record, lanes)
+    return committed if same else _changed(committed, record, topology)
 
 
 def check_first_start(log: Log, topology: Topology, application_id: str) -> None:
@@ -124,22 +126,22 @@ def _short(record: EpochRecord, what: str) -> RecoveryError:
     )
 
 
-def _changed(ledger: Ledger, record: EpochRecord, topology: Topology) -> Ledger:
+def _changed(committed: CommittedState, record: EpochRecord, topology: Topology) -> CommittedState:
     """Go on with another topology: local copies are made anew; clocks and stores that are still there go on, in whatever level.
 
     Pending files are of no use: they hold rows as the stores had them.
     """
     logger.warning("the topology has changed since epoch %d; local state is restored from the changelogs", record.epoch)
     by_shard: dict[int, list[Any]] = {}
-    for shots in ledger.snapshots.values():
+    for shots in committed.snapshots.values():
         for shard, shot in shots.items():
             by_shard.setdefault(shard, []).append(shot)
     known = {shard: merged(shots) for shard, shots in by_shard.items()}
     levels = sorted(set(find_levels(topology).values()))
     return replace(
-        ledger,
+        committed,
         incarnation=uuid.uuid4().hex,
-        shards=tuple(ShardOrder(order.version) for order in ledger.shards),
+        shards=tuple(ShardOrder(order.version) for order in committed.shards),
         snapshots={level: dict(known) for level in levels},
     )
 

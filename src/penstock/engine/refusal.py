@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from penstock.engine.limits import TopicLimits
+from penstock.engine.work import Work
 from penstock.errors import ProductionError
 from penstock.lane.envelope import unpack_place
 from penstock.lane.failure import HEADER_PREFIX, decide, error_headers
 from penstock.log.base import Row, RowColumns
 from penstock.record import NO_ORIGIN, Origin
-
-if TYPE_CHECKING:
-    from penstock.engine.commit import Work
 
 
 class Judge:
@@ -26,15 +23,16 @@ class Judge:
 
     def hand_over(self, columns: RowColumns) -> None:
         """Hand over the rows that their topic takes; the others are judged on the way."""
-        producer, now = self._work.producer, self._work.clock.now_ms()
-        limits = self._work.limits.of(columns.topic)
+        context = self._work.context
+        producer, now = context.producer, context.clock.now_ms()
+        limits = context.limits.of(columns.topic)
         if self._places or limits.row_bytes is not None or not limits.takes_times(columns, now):
             producer.produce(self._asked(columns.rows(), limits, now), self.refuse)
         else:
             producer.produce_columns(columns, self.refuse)
 
     def _asked(self, rows: Iterable[Row], limits: TopicLimits, now: int) -> Iterator[Row]:
-        letters = self._work.config["dead_letter_topic"]
+        letters = self._work.context.config["dead_letter_topic"]
         for self._at, row in enumerate(rows):
             taken = self._letter(row) if row[0] == letters else row
             said = limits.refuses(taken, now)
@@ -46,26 +44,27 @@ class Judge:
     def _letter(self, row: Row) -> Row:
         """Return a dead letter with a time that its topic takes; its own is a header then. It must not be lost for that."""
         topic, partition, key, value, time, headers = row
-        nearest = self._work.limits.of(topic).nearest(time, self._work.clock.now_ms())
+        context = self._work.context
+        nearest = context.limits.of(topic).nearest(time, context.clock.now_ms())
         if nearest == time:
             return row
         return topic, partition, key, value, nearest, (*headers, (f"{HEADER_PREFIX}timestamp", str(time).encode()))
 
     def refuse(self, row: Row, error: ProductionError) -> None:
         """Ask the policy about a row; raises if it says fail. A dead letter is the source record, as for all other failures."""
-        work, origin = self._work, self._origin()
-        sinks = work.limits.sinks_of(row[0])
+        work, context, origin = self._work, self._work.context, self._origin()
+        sinks = context.limits.sinks_of(row[0])
         error = ProductionError(str(error), node=sinks, origin=None if origin is NO_ORIGIN else origin)
-        answer = decide(work.config["on_production_error"], error, row)
+        answer = decide(context.config["on_production_error"], error, row)
         if answer == "fail":
             raise error
         topic, _, _, _, timestamp, headers = row
         work.refused[topic] += 1
         work.written[topic] -= 1
         if answer == "dead_letter":
-            letters = work.config["dead_letter_topic"]
+            letters = context.config["dead_letter_topic"]
             added = error_headers(headers, origin, error)
-            work.producer.produce([self._letter((letters, None, origin.key, origin.value, timestamp, added))])
+            context.producer.produce([self._letter((letters, None, origin.key, origin.value, timestamp, added))])
             work.written[letters] += 1
 
     def _origin(self) -> Origin:

@@ -1,5 +1,5 @@
-"""Spark: the only file that knows it. An epoch is one job. One of few records is a letter (``engine.letters``), which a task that is there
-already takes (``engine.courier``). Of others the job is made of the steps of the plan::
+"""Spark: the only file that knows it. An epoch is one job. One of few records is inline (``engine.inline_epochs``): a resident task
+runs it (``engine.courier``). Of others the job is made of the steps of the plan::
 
     read exactly the ranges (``lane.intake``)                                [Python, in the reading tasks]
     ─ tell the times of the records, if the first step needs them
@@ -39,9 +39,9 @@ import pyarrow.compute as pc
 
 from penstock.clock import stopwatch_us
 from penstock.dev.java import java_home
-from penstock.engine.chatter import Chatter
 from penstock.engine.courier import Couriers
-from penstock.engine.letters import Letters
+from penstock.engine.inline_epochs import InlineEpochs
+from penstock.engine.jvm_stderr import JvmStderr
 from penstock.engine.offsets import Range
 from penstock.engine.staging import Staging
 from penstock.errors import EngineError, SparkEnded
@@ -56,7 +56,7 @@ from penstock.masking import is_secret, remember, scrubbed
 
 logger = logging.getLogger("penstock.engine")
 
-#: how long a letter's records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
+#: how long the records of an inline epoch are waited for: an unreachable cluster is waited for by the loop, which can be stopped
 READ_SECONDS = 10.0
 
 #: the name of a socket has 107 bytes at most, and its last part 42
@@ -133,26 +133,26 @@ def _private_folder() -> str:
 
 
 #: of the one JVM of this process, if it was started here
-_chatter: Chatter | None = None
+_jvm_stderr: JvmStderr | None = None
 
 
 def _launch(options: Mapping[str, str]) -> None:
-    """Start the JVM, unless there is one; what it says goes through ``_chatter``."""
-    global _chatter
+    """Start the JVM, unless there is one; what it says goes through ``_jvm_stderr``."""
+    global _jvm_stderr
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
-    _chatter = Chatter()
+    _jvm_stderr = JvmStderr()
     try:
         # these are on a command line, which everybody on this machine can read; secrets come when Spark is asked for
         shown = [(name, value) for name, value in options.items() if not is_secret(name)]
         conf = SparkConf(loadDefaults=False).setAll(shown)
-        given = _LaunchArguments(stderr=_chatter.writing_end, preexec_fn=_leave_stopping_to_the_driver)
+        given = _LaunchArguments(stderr=_jvm_stderr.writing_end, preexec_fn=_leave_stopping_to_the_driver)
         gateway = launch_gateway(conf, given)  # type: ignore[no-untyped-call]
     finally:
-        _chatter.close_writing_end()
+        _jvm_stderr.close_writing_end()
     SparkContext._ensure_initialized(gateway=gateway)
 
 
@@ -181,20 +181,20 @@ class _LaunchArguments(dict[str, Any]):
 
 
 def _quietly(launch: Callable[[], None], make: Callable[[], Any], master: str) -> Any:
-    """Start Spark without its chatter; say in a few lines why, if it does not start."""
+    """Start Spark without showing its standard error; say in a few lines why, if it does not start."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    if _chatter is not None:
-        _chatter.hush()
+    if _jvm_stderr is not None:
+        _jvm_stderr.hush()
     try:
         launch()
         session = make()
     except (PySparkException, Py4JError) as error:
-        said = _chatter.last_words() if _chatter is not None and "GATEWAY_EXITED" in str(error) else _gist(error)
+        said = _jvm_stderr.last_words() if _jvm_stderr is not None and "GATEWAY_EXITED" in str(error) else _gist(error)
         raise EngineError(scrubbed(f"Spark did not start at {master}: {said}")) from error
-    if _chatter is not None:
-        _chatter.listen_after(session.sparkContext._jvm.java.lang.System.err.println)
+    if _jvm_stderr is not None:
+        _jvm_stderr.listen_after(session.sparkContext._jvm.java.lang.System.err.println)
     return session
 
 
@@ -204,7 +204,7 @@ logger = logging.getLogger("penstock.engine")
 class SparkLanes:
     """Runs epochs as Spark jobs."""
 
-    def __init__(self, session: Any, stage: Stage, log: KafkaLog, letter_records: int) -> None:
+    def __init__(self, session: Any, stage: Stage, log: KafkaLog, inline_epoch_records: int) -> None:
         from pyspark import cloudpickle
 
         self._session = session
@@ -224,11 +224,11 @@ class SparkLanes:
         self._threads: WeakSet[threading.Thread] = WeakSet()
         #: microseconds of the last epoch in the driver, while the lanes run, by phase
         self.spent: dict[str, int] = {}
-        self.letters = Letters(stage, log.ranges(timeout=READ_SECONDS), letter_records)
+        self.inline_epochs = InlineEpochs(stage, log.ranges(timeout=READ_SECONDS), inline_epoch_records)
         self._jobs = _Jobs(session.sparkContext, self._broadcast, stage.lanes)
         #: whether user code keeps resources in workers
         self._has_resources = False
-        #: who brings letters to workers of this machine
+        #: the resident tasks of this machine, which run inline epochs
         self._couriers: Couriers | None = None
         if self._staging is not None:
             self._couriers = Couriers(self._attend, min(self._cores, stage.lanes))
@@ -242,20 +242,20 @@ class SparkLanes:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
         since = stopwatch_us()
-        letter = self.letters.write(orders, ranges)
+        parts = self.inline_epochs.write(orders, ranges)
         self.spent = {"read": stopwatch_us() - since}
         with _telling_why(), self._tidying():
-            parcels = self._run(orders, ranges) if letter is None else self._bring(orders, letter)
+            parcels = self._run(orders, ranges) if parts is None else self._bring(orders, parts)
             since = stopwatch_us()
             rows = unpacked(parcels)
             self.spent["collect"] = stopwatch_us() - since
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
-        self.letters.learn(reports)
+        self.inline_epochs.learn(reports)
         self._has_resources = self._has_resources or any(report.resources for report in reports)
         return rows
 
     def follow(self, orders: Orders) -> None:
-        """Let tasks that wait for letters bring their shards to a barrier meanwhile."""
+        """Let resident tasks bring their shards to a barrier meanwhile."""
         if self._couriers is not None:
             self._couriers.notify(encode_orders(orders))
 
@@ -274,17 +274,17 @@ class SparkLanes:
         parts = self._shared_out(ranges)
         return self._jobs.run(len(parts), self._functions(orders, parts))
 
-    def _bring(self, orders: Orders, letter: list[Part]) -> list[bytes]:
+    def _bring(self, orders: Orders, parts: list[Part]) -> list[bytes]:
         if self._staging is not None and self._staged:  # by the last large epoch, which is over
             self._staging.clear()
             self._staged = False
         if self._couriers is not None:
-            return self._couriers.bring(encode_orders(orders), letter)
+            return self._couriers.bring(encode_orders(orders), parts)
         self._join_group()
-        return self._jobs.run(1, [self._given(entry.letter, orders, letter)])
+        return self._jobs.run(1, [self._given(entry.letter, orders, parts)])
 
     def _attend(self, address: str) -> None:
-        """Run the job of a task that answers letters."""
+        """Run the job of a resident task."""
         self._join_group()
         self._jobs.run(1, [partial(entry.attend, self._broadcast, self._identity, address)])
 

@@ -1,9 +1,10 @@
-"""How many records an epoch takes of a backlog: many, because each epoch costs something, and writes a row for each key that it meets;
-but not more than fit, and not more than are done soon, so that a barrier is never far away.
+"""How many records an epoch takes of a backlog: many, because each epoch has a fixed cost and writes a row for each key it
+updates, but no more than fit into memory and are done soon, so that a barrier is never far away.
 
-Two things bound it. What epochs have cost so far tells how many records fit and are done soon. And an epoch that could not be done (a
-worker was lost, the transaction became too old, memory or bytes were too few) is made smaller by halves until one can: the ceiling. It
-rises again while epochs are done, quickly up to half of what was too much, then slowly, as TCP does after a loss.
+There are two bounds. The *estimate* follows from the cost of the epochs so far. The *ceiling* is set when an epoch could not
+be run (a worker was lost, the transaction timed out, memory or bytes were exceeded): half of what failed, again and again
+until an epoch succeeds. It rises while epochs succeed, fast up to half of what failed and slowly from there, as TCP does
+after a loss.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from collections.abc import Iterable
 
 from penstock.lane.orders import READING, Report
 
-#: of an epoch while nothing is known of the records
+#: records of the first epoch, before any cost is known
 FIRST_RECORDS = 50_000
-#: of the work of an epoch, in each lane, and of its commit
+#: microseconds that an epoch may work in each lane, and that its commit may take
 MOST_US = 5_000_000
-#: the least that an epoch takes, however slow its records are
+#: records that an epoch takes at least, however slow they are
 LEAST_RECORDS = 100
-#: what the end of a transaction costs, whatever is in it
+#: microseconds that the end of any transaction takes
 COMMIT_US = 100_000
-#: by which part of itself the ceiling rises near what was too much
+#: the fraction by which the ceiling rises near what failed
 SLOWLY = 16
 
 
 def cost_of(reports: Iterable[Report]) -> tuple[int, int, int]:
-    """Return how many records an epoch has read, their bytes as they were read, and the microseconds that all lanes have worked on them."""
+    """Return the records that an epoch has read, their size in bytes as read, and the microseconds of work of all lanes."""
     reports = list(reports)
     read = [report for report in reports if report.level == READING] or [each for each in reports if each.level == 0]
     records, size = sum(report.records for report in read), sum(report.size for report in read)
@@ -37,23 +38,23 @@ def cost_of(reports: Iterable[Report]) -> tuple[int, int, int]:
     )
 
 
-class Measure:
-    """Learns from epochs what the next one may take.
+class EpochSizer:
+    """Computes the size of the next epoch from the cost and the failures of earlier ones.
 
-    >>> measure = Measure(1_000_000, most_bytes=1 << 28, lanes=2)
-    >>> measure.records
+    >>> sizer = EpochSizer(1_000_000, most_bytes=1 << 28, lanes=2)
+    >>> sizer.records
     50000
-    >>> measure.learn([Report(0, 0, records=30_000, size=3_000_000), Report(0, 1, records=20_000, size=2_000_000)])
-    >>> measure.records
+    >>> sizer.learn([Report(0, 0, records=30_000, size=3_000_000), Report(0, 1, records=20_000, size=2_000_000)])
+    >>> sizer.records
     1000000
-    >>> measure.learn([Report(0, 0, records=50_000, size=500_000_000)])
-    >>> measure.records
+    >>> sizer.learn([Report(0, 0, records=50_000, size=500_000_000)])
+    >>> sizer.records
     26843
-    >>> measure.learn([Report(0, 0, records=50_000, size=5_000_000, spent={"operators": 50_000_000})])
-    >>> measure.records
+    >>> sizer.learn([Report(0, 0, records=50_000, size=5_000_000, spent={"operators": 50_000_000})])
+    >>> sizer.records
     10000
-    >>> measure.fail(10_000)
-    >>> measure.records
+    >>> sizer.fail(10_000)
+    >>> sizer.records
     5000
     """
 
@@ -61,21 +62,21 @@ class Measure:
         self._most_records = most_records
         self._most_bytes = most_bytes
         self._lanes = lanes
-        #: of the commit: a transaction must end well before the cluster gives up on it
+        #: a transaction must end well before its timeout
         self._commit_us = min(MOST_US, transaction_ms * 1000 // 3)
         self._estimate = FIRST_RECORDS
-        #: not more than this, while something was too much; and how much that was
+        #: the ceiling, and the records that were too many
         self._ceiling: int | None = None
         self._too_much = 0
 
     @property
     def records(self) -> int:
-        """What an epoch may take."""
+        """Records that the next epoch may take."""
         found = min(self._estimate, self._most_records)
         return found if self._ceiling is None else min(found, self._ceiling)
 
     def learn(self, reports: Iterable[Report], commit_us: int = 0) -> None:
-        """Update the estimate from a finished epoch. ``commit_us``: how long it took to write its rows and to commit them."""
+        """Update the estimate from a committed epoch. ``commit_us``: the time of its transaction."""
         records, size, work = cost_of(reports)
         if not records:
             return
@@ -87,7 +88,7 @@ class Measure:
         self._rise(records)
 
     def fail(self, records: int, *, read: int = 0, size: int = 0) -> None:
-        """Make the next epoch smaller than one that took ``records``. ``read``, ``size``: of some of them, how many and their bytes."""
+        """Halve an epoch of ``records`` that failed. ``read``, ``size``: records and bytes that were read before it failed."""
         self._too_much = records
         self._ceiling = max(1, records // 2)
         if size:

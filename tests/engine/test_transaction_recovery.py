@@ -6,15 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.engine.ledger import Ledger
+from penstock.engine.committed_state import CommittedState
+from penstock.engine.epoch import TABLE, EpochState, event_of
 from penstock.engine.record import EpochRecord, read_last, rows_of
-from penstock.engine.settlement import SETTLE, Settlement
+from penstock.engine.transaction_recovery import TransactionRecovery
+from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, FencedError
 from penstock.lane.orders import ShardOrder
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import epochs_name
 
+S = EpochState
 UNKNOWN = BrokerError("no answer", retriable=True)
 STUCK = BrokerError("it does not return", code="STUCK", fatal=True)
 FENCED = FencedError("another instance has taken over", fatal=True)
@@ -36,16 +39,36 @@ class Run:
         self.clock = Clock()
         self.producer = log.producer("app" if guarantee == "exactly_once" else None)
         self.producer.init()
-        self.settlement = Settlement(log, self.producer, self.clock, {"processing_guarantee": guarantee, "kafka": {}})
-        self.ledger = Ledger("app", "life", 1, (ShardOrder(),), epoch=epoch)
+        config = {"processing_guarantee": guarantee, "kafka": {}}
+        self.context = EpochContext(log, None, self.producer, config, self.clock, "", "", {}, None)
+        self.recovery = TransactionRecovery(self.context)
+        self.committed = CommittedState("app", "life", 1, (ShardOrder(),), epoch=epoch)
 
     def begin(self, token: str) -> SimpleNamespace:
         """Come as far as the commit of the next epoch."""
-        self.settlement.begin()
+        self.recovery.begin()
         self.producer.begin()
-        record = EpochRecord(epoch=self.ledger.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
+        record = EpochRecord(epoch=self.committed.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
         self.producer.produce(rows_of(record, 1))
-        return SimpleNamespace(ledger=self.ledger, orders=SimpleNamespace(token=token), application_id="app")
+        return SimpleNamespace(committed=self.committed, orders=SimpleNamespace(token=token), application_id="app")
+
+    def judge(self, state: EpochState, error: BaseException) -> EpochState:
+        """Return the state that follows an error."""
+        return TABLE[state][event_of(state, error, age=self.recovery.age)].state
+
+    def settle(self, work: SimpleNamespace, state: EpochState) -> bool:
+        """Do what the table says from a state on, until it is known whether the run was committed."""
+        if state is S.ABORT:
+            try:
+                self.recovery.abort()
+            except BrokerError as error:
+                state = self.judge(S.ABORT, error)
+                if state is not S.SETTLE:
+                    raise
+            else:
+                return False
+        assert state is S.SETTLE
+        return self.recovery.settle(work)
 
 
 @pytest.fixture
@@ -63,8 +86,8 @@ def last_token(log):
 def test_an_open_transaction_is_aborted(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.settlement.judge("send offsets", BrokerError("x", abortable=True))
-    assert not run.settlement.settle(work)
+    assert run.judge(S.SEND_OFFSETS, BrokerError("x", abortable=True)) is S.ABORT
+    assert not run.settle(work, S.ABORT)
     run.begin("1.b")
     run.producer.commit()
     assert last_token(log) == "1.b"
@@ -74,16 +97,16 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_found_when_it_was
     run = Run(log)
     work = run.begin("1.a")
     run.producer.commit()
-    assert run.settlement.judge("commit", UNKNOWN)
-    assert run.settlement.settle(work)
+    assert run.judge(S.COMMIT, UNKNOWN) is S.SETTLE
+    assert run.settle(work, S.SETTLE)
     assert last_token(log) == "1.a"
 
 
 def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_was_not(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.settlement.judge("commit", UNKNOWN)
-    assert not run.settlement.settle(work)
+    assert run.judge(S.COMMIT, UNKNOWN) is S.SETTLE
+    assert not run.settle(work, S.SETTLE)
     assert last_token(log) is None
     run.begin("1.b")
     run.producer.commit()
@@ -93,23 +116,23 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_wa
 def test_a_client_that_is_stuck_is_replaced(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.settlement.judge("send offsets", STUCK)
-    assert not run.settlement.settle(work)
-    assert not run.settlement.judge("run lanes", EngineError("no JVM", passing=False))
+    assert run.judge(S.SEND_OFFSETS, STUCK) is S.SETTLE
+    assert not run.settle(work, S.SETTLE)
+    assert run.judge(S.RUN_LANES, EngineError("no JVM", passing=False)) is S.FAILED
 
 
 def test_a_fenced_producer_stops(log):
     run = Run(log)
     run.begin("1.a")
-    assert not run.settlement.judge("commit", FENCED)
+    assert run.judge(S.COMMIT, FENCED) is S.FAILED
 
 
 def test_a_transaction_that_was_open_for_too_long_is_no_sign_of_another_instance(log):
     run = Run(log)
     work = run.begin("1.a")
     run.clock.now += 60_000
-    assert run.settlement.judge("commit", FENCED)
-    assert not run.settlement.settle(work)
+    assert run.judge(S.COMMIT, FENCED) is S.SETTLE
+    assert not run.settle(work, S.SETTLE)
 
 
 def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
@@ -119,11 +142,11 @@ def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
     other = Run(log)
     other.begin("1.b")
     other.producer.commit()
-    assert run.settlement.judge("commit", FENCED)
+    assert run.judge(S.COMMIT, FENCED) is S.SETTLE
     with pytest.raises(FencedError, match="epoch 1 is committed, and this one knows of 0") as caught:
-        run.settlement.settle(work)
-    assert not run.settlement.judge(SETTLE, caught.value)
-    other.ledger = Ledger("app", "life", 1, (ShardOrder(),), epoch=1)
+        run.settle(work, S.SETTLE)
+    assert run.judge(S.SETTLE, caught.value) is S.FAILED
+    other.committed = CommittedState("app", "life", 1, (ShardOrder(),), epoch=1)
     other.begin("2.b")
     other.producer.commit()
     assert last_token(log) == "2.b"
@@ -133,21 +156,22 @@ def test_an_abort_that_is_refused_because_another_instance_has_taken_over_is_the
     run = Run(log)
     work = run.begin("1.a")
     Run(log)
-    assert run.settlement.judge("run lanes", UNKNOWN)
+    assert run.judge(S.SEND_OFFSETS, UNKNOWN) is S.ABORT
     with pytest.raises(FencedError, match="has taken over"):
-        run.settlement.settle(work)
+        run.settle(work, S.ABORT)
+    assert run.judge(S.ABORT, FENCED) is S.FAILED
 
 
 def test_at_least_once_a_run_is_never_taken_for_committed(log):
     run = Run(log, guarantee="at_least_once")
     work = run.begin("1.a")
     run.producer.commit()
-    assert run.settlement.judge("commit", UNKNOWN)
-    assert not run.settlement.settle(work)
+    assert run.judge(S.COMMIT, UNKNOWN) is S.SETTLE
+    assert not run.settle(work, S.SETTLE)
 
 
 def test_a_right_that_is_missing_is_not_waited_for(log):
     run = Run(log)
     run.begin("1.a")
     refused = BrokerError("not allowed", code="TRANSACTIONAL_ID_AUTHORIZATION_FAILED", fatal=True)
-    assert not run.settlement.judge("send offsets", refused)
+    assert run.judge(S.SEND_OFFSETS, refused) is S.FAILED

@@ -1,10 +1,10 @@
-"""Where partitions reach a time: what the cluster's index of times says, and a look at the records where it cannot know.
+"""Finds the offset at which a partition reaches a timestamp: with the brokers' time index, and by reading records where it errs.
 
-The index tells the first offset whose timestamp is at least a time. Two kinds of offsets lead it astray, and a reader sees
-neither: markers of transactions, which have the wall-clock time of their commit (in a topic of old events every one of them is
-"later"), and records before the position that were ahead of their time. So the record at the offset that the index tells is
-looked at. If it is earlier than the time, the index is blind there, and the place is searched for: first in the records that
-follow, then, over longer stretches, by halves.
+The index returns the first offset whose timestamp is at least the one asked for. Two kinds of offsets mislead it: control
+records of transactions, which carry the wall-clock time of their commit (in a topic of old events each of them is "later"),
+and records before the position whose timestamps were ahead. So the record at the offset that the index returned is read. If
+it is earlier than the timestamp, the index does not help there, and the offset is searched for: first in the records that
+follow, then, over longer distances, by bisection.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.log.base import Log, LogRecord, Offsets, Reader, TopicPartition
 
 logger = logging.getLogger("penstock.engine")
 
-#: later than every record
+#: later than any record
 FOREVER = 2**62
-#: what waits of each partition: from which offset, up to which
+#: partition → first and end offset of what waits to be read
 Spans: TypeAlias = Mapping[TopicPartition, tuple[int, int]]
-#: records that are read one after the other before the search goes on by halves
+#: records that are read in sequence before the search goes on by bisection
 STRETCH = 1000
-#: seconds after which a look at a record is given up
+#: seconds after which reading a record fails
 TIMEOUT = 15.0
 
 
@@ -36,8 +36,8 @@ class Head(NamedTuple):
     timestamp: int
 
 
-class Soundings:
-    """Finds where partitions reach a time. What was seen once of a partition is kept until it has been read."""
+class TimeIndex:
+    """Looks up offsets by timestamp. Records that were read once are cached until the position is past them."""
 
     def __init__(self, log: Log, stretch: int = STRETCH) -> None:
         self._log = log
@@ -46,20 +46,20 @@ class Soundings:
         self._heads: dict[TopicPartition, dict[int, Head]] = {}
 
     def begin(self, spans: Spans) -> None:
-        """Forget what was seen of records that have been read since."""
+        """Drop cached records before the positions."""
         self._heads = {
             place: {asked: head for asked, head in self._heads.get(place, {}).items() if asked >= start}
             for place, (start, _) in spans.items()
         }
 
     def by_index(self, time: int, spans: Spans) -> Offsets:
-        """Return up to where each partition is earlier than a time, as far as the index knows: never too far, in one request."""
+        """Return the offset up to which each partition is earlier than a timestamp, by the index: never too far, one request."""
         found = self._log.admin.offsets_for_times(dict.fromkeys(spans, time))
         ends = {place: end if (at := found[place]) is None else at for place, (_, end) in spans.items()}
         return {place: min(max(ends[place], start), end) for place, (start, end) in spans.items()}
 
     def head(self, place: TopicPartition, offset: int, end: int) -> Head | None:
-        """Return the first record from an offset on; None if there is none below the end."""
+        """Return the first record at or after an offset; None if there is none before the end."""
         known = self._heads.setdefault(place, {})
         if offset not in known:
             try:
@@ -73,9 +73,9 @@ class Soundings:
         return known[offset]
 
     def beyond(self, place: TopicPartition, time: int, start: int, end: int) -> int:
-        """Return where a partition, whose record at ``start`` is earlier than a time, reaches it; ``end`` if it does not.
+        """Return where a partition, whose record at ``start`` is earlier than a timestamp, reaches it; ``end`` if it does not.
 
-        Exact where it is within a stretch, or the records are in order of time; else somewhere among those that are not.
+        Exact within ``stretch`` records, or if timestamps are in order; else an offset among those that are out of order.
         """
         while True:
             records = self._read(place, start, end, self._stretch)
@@ -90,7 +90,7 @@ class Soundings:
             start, end = self._halved(place, time, records[-1].offset + 1, end)
 
     def _halved(self, place: TopicPartition, time: int, start: int, end: int) -> tuple[int, int]:
-        """Narrow a range down to a stretch at whose end the time is reached."""
+        """Narrow a range down, by bisection, to one of ``stretch`` offsets at whose end the timestamp is reached."""
         while end - start > self._stretch:
             middle = (start + end) // 2
             head = self.head(place, middle, end)
@@ -101,7 +101,7 @@ class Soundings:
         return start, end
 
     def _read(self, place: TopicPartition, start: int, end: int, most: int) -> list[LogRecord] | None:
-        """Read a few records; None if they cannot be read now (deleted just then): the index must do."""
+        """Read a few records; None if they cannot be read (deleted meanwhile): the index must do."""
         try:
             return list(islice(self._open().read(*place, start, end), most))
         except BrokerError as error:
@@ -115,7 +115,7 @@ class Soundings:
 
 
 def _trust_index(place: TopicPartition, error: BrokerError) -> None:
-    """Go on without a look at records that are gone; a fault that passes is the loop's to wait out."""
+    """Fall back to the index where records were deleted; a retriable error is raised for the loop to retry."""
     if error.retriable:
         raise error
     logger.warning("%s-%d cannot be looked at, so its index of times is trusted: %s", *place, error)

@@ -1,15 +1,15 @@
-"""Letters: an epoch of few records, read by the driver and brought to a task. See ``lane.letter`` for what becomes of it there.
+"""Inline epochs: an epoch of few records, which the driver reads itself and hands to a resident task (``lane.letter``).
 
-Spark's own way to read and exchange costs the same for one record as for thousands, and much more than these records do. A letter
-costs little, but one core does all of its work, if it has steps that others wait for: an epoch is a letter as long as that work is less
-than what it saves.
+A Spark job that reads and shuffles costs the same for one record as for thousands, and much more than the records do. An
+inline epoch costs little, but where a plan has several steps one core does all of its work: an epoch is inline while that
+work is less than what it saves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.engine.measure import cost_of
+from penstock.engine.epoch_sizer import cost_of
 from penstock.engine.offsets import Range
 from penstock.lane.intake import raw_batch
 from penstock.lane.letter import parts_of
@@ -17,28 +17,28 @@ from penstock.lane.orders import Orders, Report, Stage
 from penstock.lane.post import Part
 from penstock.log.ranges import KafkaRanges
 
-#: bytes of values that a letter may hold
+#: size in bytes of the values of an inline epoch, at most
 MOST_BYTES = 1 << 23
-#: microseconds of work that one core may do for what several could
+#: microseconds of work that one core may do where several could
 MOST_WORK_US = 250_000
-#: records that tell what one of them costs: of fewer, the cost of the epoch itself is most
+#: least records from which the cost of one is estimated: with fewer, the cost of the epoch itself dominates
 TELLING = 500
 
 
-class Letters:
-    """Decides which epochs are letters, and writes them."""
+class InlineEpochs:
+    """Decides which epochs are inline, and reads their records."""
 
     def __init__(self, stage: Stage, reader: KafkaRanges, most_records: int) -> None:
         self._stage = stage
         self._reader = reader
-        #: records of an epoch that are sent as a letter; 0: none are
+        #: most records of an inline epoch; 0: no epoch is inline
         self.most_records = most_records
-        #: what a record costs in the lanes, in microseconds, and its bytes, as far as is known
+        #: estimates for one record: microseconds in the lanes, size in bytes
         self._cost = 0.0
         self._size = 0.0
 
     def write(self, orders: Orders, ranges: Sequence[Range]) -> list[Part] | None:
-        """Return the letter of an epoch, without rows if nothing is read; None if it is too much for one."""
+        """Return the parts of an inline epoch, without rows if there is no input; None if the epoch is too large to be inline."""
         if not self.most_records:
             return None
         if not ranges:
@@ -52,10 +52,10 @@ class Letters:
         return parts_of(self._stage, [raw_batch(rows, orders.topics, self._stage) for rows in found])
 
     def learn(self, reports: Iterable[Report]) -> None:
-        """Be told of an epoch: what its records have cost."""
+        """Update the estimate of what a record costs from a finished epoch."""
         records, size, work = cost_of(reports)
         if records:
             self._size = size / records
             if records >= TELLING or work > MOST_WORK_US or work / records < self._cost:
-                # of a machine that was busy with something else for a moment no more than that is believed
+                # at most doubled: the machine may have been busy with something else for a moment
                 self._cost = min(work / records, 2 * self._cost or work)

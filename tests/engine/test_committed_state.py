@@ -1,6 +1,6 @@
-"""The ledger of a barrier, and the way from one to the next through orders, reports and the record."""
+"""The committed of a barrier, and the way from one to the next through orders, reports and the record."""
 
-from penstock.engine.ledger import Ledger
+from penstock.engine.committed_state import CommittedState
 from penstock.engine.record import decode, encode
 from penstock.lane.orders import Report, ShardOrder, decode_orders, encode_orders
 
@@ -12,7 +12,7 @@ SNAPSHOT = {
 
 
 def first(shards=2):
-    return Ledger("app", "life", 1, tuple(ShardOrder() for _ in range(shards)), changelogs={"s": [0] * shards})
+    return CommittedState("app", "life", 1, tuple(ShardOrder() for _ in range(shards)), changelogs={"s": [0] * shards})
 
 
 def test_a_shard_that_was_written_gets_the_token_as_its_version():
@@ -48,7 +48,7 @@ def test_a_ledger_comes_back_from_its_record_whole():
     reports = [Report(1, 0, pending={1: "file"}, reached=[("in", 0, 9)], snapshots={1: SNAPSHOT})]
     after = first().after("t1", reports, {("in", 0): 4}, {"s": [0, 3]})
     record = after.record("t1", fingerprint="f", topology="t", committed_at=1)
-    back = Ledger.from_record(decode(encode(record)), lanes=1)
+    back = CommittedState.from_record(decode(encode(record)), lanes=1)
     assert back == after
 
 

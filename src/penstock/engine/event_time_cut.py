@@ -1,10 +1,10 @@
 """One event time for all partitions: how far each is read when more waits than an epoch takes.
 
-The records of an epoch are taken in order of the time that their partition had reached, so what belongs before what is decided by time,
-but only inside an epoch. A cut at one time keeps that order across epochs: the epochs of a backlog, one after the other,
-are then what a single epoch over all of it would have been, or many small ones while the records came in.
+Within an epoch records are processed in order of their partition time. Cutting a backlog at one event time keeps this order
+across epochs: the epochs of a backlog together equal one epoch over all of it, or many small ones while the records arrived.
 
-The cut is a search: for a time, ask where each partition reaches it, and count. The first guess is the pace of the last epoch.
+The cut is found by a search: look up where each partition reaches a timestamp, count the records before, and adjust the
+timestamp. The first guess follows from the rate of the last epoch.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.clock import Clock
-from penstock.engine.soundings import FOREVER, Soundings, Spans
+from penstock.engine.time_index import FOREVER, Spans, TimeIndex
 from penstock.log.base import Log, Offsets
 
-#: a cut at this share of the limit is aimed at
+#: the fraction of the limit that a cut aims at
 AIM = 0.9
-#: requests after which a smaller and smaller epoch will do
+#: requests after which smaller and smaller epochs are accepted
 PATIENCE = 3
-#: how much further the next guess may be, in lengths of what is known
+#: how far the next guess may be, in multiples of what is known
 STRIDE = 8
 
 
 class Cut(NamedTuple):
-    """Up to where each partition is earlier than a time. ``next``: the time of the first record that is left."""
+    """The offsets up to which partitions are earlier than a time. ``next``: timestamp of the first record after them."""
 
     time: int
     offsets: Offsets
@@ -33,23 +33,23 @@ class Cut(NamedTuple):
     next: int
 
 
-class Alignment:
-    """Finds the time at which the records of all partitions up to it fill an epoch.
+class EventTimeCut:
+    """Finds the event time up to which the records of all partitions fill an epoch.
 
-    INVARIANT: never more than the limit, never nothing. At one and the same millisecond, partitions go in order of their names, as in
-    a lane.
+    INVARIANT: never more than the limit, never nothing. Within one millisecond partitions are taken in order of their names,
+    as in a lane.
     """
 
     def __init__(self, log: Log, clock: Clock) -> None:
-        self._soundings = Soundings(log)
+        self._index = TimeIndex(log)
         self._clock = clock
-        self._pace = 0.0  # records per millisecond of event time, in the last epoch
-        #: requests to the cluster's index so far
+        self._pace = 0.0  # records per millisecond of event time in the last epoch
+        #: requests to the brokers' time index so far
         self.requests = 0
 
     def choose(self, spans: Spans, limit: int) -> Offsets:
-        """Return up to where each partition is read. REQUIRES: more than ``limit`` waits, and the limit is at least 1."""
-        self._soundings.begin(spans)
+        """Return the end offset of each partition. REQUIRES: more than ``limit`` offsets wait, and ``limit`` is at least 1."""
+        self._index.begin(spans)
         starts, ends = ({place: span[side] for place, span in spans.items()} for side in (0, 1))
         begin = below = self._looked_at(Cut(-1, starts, 0, -1), spans, limit)._replace(offsets=starts, taken=0)
         above = Cut(FOREVER, ends, _count(ends, spans), FOREVER)
@@ -73,30 +73,30 @@ class Alignment:
         return begin.next + round(AIM * limit / pace)
 
     def _cut(self, time: int, spans: Spans, limit: int) -> Cut:
-        """Cut at a time; one that is not too large is looked at, since the index tells too little at times."""
+        """Cut at a timestamp; a cut within the limit is verified, because the index may return too little."""
         self.requests += 1
-        offsets = self._soundings.by_index(time, spans)
+        offsets = self._index.by_index(time, spans)
         cut = Cut(time, offsets, _count(offsets, spans), time)
         return self._looked_at(cut, spans, limit) if cut.taken <= limit else cut
 
     def _looked_at(self, cut: Cut, spans: Spans, limit: int) -> Cut:
-        """Correct what the index could not know; how much more than the limit a cut takes does not matter."""
+        """Correct the errors of the index; by how much a cut exceeds the limit does not matter."""
         offsets, left = {}, FOREVER
         for place, (start, end) in spans.items():
             at = cut.offsets[place]
-            head = self._soundings.head(place, at, end) if at < end else None
+            head = self._index.head(place, at, end) if at < end else None
             if head is not None and head.timestamp < cut.time:
-                at = self._soundings.beyond(place, cut.time, head.offset, min(end, max(start, head.offset) + limit + 1))
-                head = self._soundings.head(place, at, end) if at < end else None
-            offsets[place] = end if head is None else at  # nothing but markers is left
+                at = self._index.beyond(place, cut.time, head.offset, min(end, max(start, head.offset) + limit + 1))
+                head = self._index.head(place, at, end) if at < end else None
+            offsets[place] = end if head is None else at  # only control records are left
             left = left if head is None else min(left, head.timestamp)
         return Cut(cut.time, offsets, _count(offsets, spans), max(cut.time, left))
 
 
 def _between(begin: Cut, below: Cut, above: Cut, limit: int, tries: int) -> int:
-    """Guess a time between a cut that takes too little and one that takes too much."""
+    """Guess a timestamp between a cut that takes too little and one that takes too much."""
     aim, low = AIM * limit - below.taken, below.next
-    if above.time == FOREVER:  # what comes is not known: go on at the pace so far, or in longer and longer strides
+    if above.time == FOREVER:  # nothing is known beyond: extrapolate the rate so far, or take longer and longer strides
         span = max(1, low - begin.next)
         return low + (min(STRIDE * span, round(span * aim / below.taken)) if below.taken else STRIDE * span)
     if tries % PATIENCE == 0:
@@ -105,7 +105,7 @@ def _between(begin: Cut, below: Cut, above: Cut, limit: int, tries: int) -> int:
 
 
 def _filled(below: Cut, above: Cut, limit: int, spans: Spans) -> Offsets:
-    """Fill up an epoch with records of one and the same time, in the order of a lane."""
+    """Fill an epoch up with records of one timestamp, in the order of a lane."""
     taken, room = {}, limit - below.taken
     for place in sorted(spans):
         more = min(room, max(0, above.offsets[place] - below.offsets[place]))

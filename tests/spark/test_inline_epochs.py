@@ -1,4 +1,4 @@
-"""The way that an epoch takes changes nothing: read and exchanged by Spark, or sent to one task as a letter.
+"""The way that an epoch takes changes nothing: read and exchanged by Spark, or run inline by one task.
 
 In CI the runs of ``test_lanes_and_cuts`` show it, each of which goes another way; here with more epochs, all else being equal.
 """
@@ -14,11 +14,11 @@ from tests.spark.test_lanes_and_cuts import EVERY, EVERY_OTHER, NONE, ordered, s
 pytestmark = pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="long form: PENSTOCK_LONG=1")
 
 
-def test_letters_commit_the_same_records_of_each_key_in_the_same_order(bench):
-    ways = {"spark": NONE, "letters": EVERY, "turns": EVERY_OTHER}
+def test_inline_epochs_commit_the_same_records_of_each_key_in_the_same_order(bench):
+    ways = {"spark": NONE, "inline": EVERY, "turns": EVERY_OTHER}
     found = {
-        name: ordered(seen(bench, name, Layout(2, 16, 3, chunks=6, letters=letters))) for name, letters in ways.items()
+        name: ordered(seen(bench, name, Layout(2, 16, 3, chunks=6, inline=inline))) for name, inline in ways.items()
     }
     assert found["spark"].sinks.keys() == {"sums", "values", "windows", "joined", "foreign", "pairs", "enriched"}
-    assert found["letters"] == found["spark"]
+    assert found["inline"] == found["spark"]
     assert found["turns"] == found["spark"]

@@ -1,4 +1,4 @@
-"""Which epochs are letters, and what is in them."""
+"""Which epochs are inline, and what is in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import Processor, Serdes, Stores, StreamsBuilder, TimeWindows
-from penstock.engine.letters import MOST_BYTES, MOST_WORK_US, TELLING, Letters
+from penstock.engine.inline_epochs import MOST_BYTES, MOST_WORK_US, TELLING, InlineEpochs
 from penstock.engine.offsets import Range
 from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, raw_headers
 from penstock.lane.intake import raw_batch
@@ -19,7 +19,7 @@ from penstock.state.shards import shard_of
 
 
 def stage_of(builder, shards=16):
-    return Stage(make_plan(builder.build()), "letters", {}, shards, 2, "", "")
+    return Stage(make_plan(builder.build()), "inline", {}, shards, 2, "", "")
 
 
 @pytest.fixture
@@ -71,25 +71,25 @@ def shards_in(part):
     return pa.ipc.open_stream(rows).read_all()["shard"].to_pylist() if rows else []
 
 
-def count_of(letter):
-    return sum(len(shards_in(part)) for part in letter)
+def count_of(parts):
+    return sum(len(shards_in(part)) for part in parts)
 
 
 def report(records, work, size=0):
     return Report(0, 0, records=records, size=size, spent={"read": 10**9, "operators": work})
 
 
-def test_an_epoch_of_few_records_is_a_letter_and_one_of_many_is_not(stage):
-    letters = Letters(stage, Shelf(), 100)
-    assert count_of(letters.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 40)])) == 100
-    assert letters.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 41)]) is None
+def test_an_epoch_of_few_records_is_inline_and_one_of_many_is_not(stage):
+    epochs = InlineEpochs(stage, Shelf(), 100)
+    assert count_of(epochs.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 40)])) == 100
+    assert epochs.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 41)]) is None
 
 
-def test_an_epoch_without_input_is_an_empty_letter(stage):
-    assert Letters(stage, Shelf(), 100).write(ORDERS, []) == [(0, b""), (1, b"")]
+def test_an_epoch_without_input_is_inline_and_empty(stage):
+    assert InlineEpochs(stage, Shelf(), 100).write(ORDERS, []) == [(0, b""), (1, b"")]
 
 
-def test_a_letter_has_a_part_for_each_lane_with_the_rows_of_its_shards(stage):
+def test_an_inline_epoch_has_a_part_for_each_lane_with_the_rows_of_its_shards(stage):
     rows = [range_rows("a", 0, list(range(50)), [b"k%d" % n for n in range(50)], [b"v"] * 50, *rest(50))]
     parts = parts_of(stage, [raw_batch(found, ("a", "b"), stage) for found in rows])
     assert [lane for lane, _ in parts] == [0, 1]
@@ -98,7 +98,7 @@ def test_a_letter_has_a_part_for_each_lane_with_the_rows_of_its_shards(stage):
     assert sum(map(len, shards)) == 50
 
 
-def test_a_letter_is_one_part_where_lanes_need_something_of_each_other():
+def test_an_inline_epoch_is_one_part_where_lanes_need_something_of_each_other():
     timed, rekeyed, stateless = StreamsBuilder(), StreamsBuilder(), StreamsBuilder()
     timed.stream("a").group_by_key().windowed_by(TimeWindows(10)).count(store="counts")
     rekeyed.stream("a").group_by(lambda key, value: value).count(store="counts")
@@ -107,48 +107,48 @@ def test_a_letter_is_one_part_where_lanes_need_something_of_each_other():
         assert parts_of(stage_of(builder), []) == [(None, b"")]
 
 
-def test_there_are_no_letters_if_their_limit_is_zero(stage):
-    letters = Letters(stage, Shelf(), 0)
-    assert letters.write(ORDERS, []) is None
-    assert letters.write(ORDERS, [Range("a", 0, 0, 1)]) is None
+def test_no_epoch_is_inline_if_their_limit_is_zero(stage):
+    epochs = InlineEpochs(stage, Shelf(), 0)
+    assert epochs.write(ORDERS, []) is None
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 1)]) is None
 
 
-def test_large_records_are_no_letter_and_are_not_read_again_to_find_out(stage):
+def test_large_records_are_not_inline_and_are_not_read_again_to_find_out(stage):
     shelf = Shelf(size=MOST_BYTES // 10)
-    letters = Letters(stage, shelf, 100)
-    assert letters.write(ORDERS, [Range("a", 0, 0, 50)]) is None
-    letters.learn([report(50, work=10, size=50 * shelf.size)])
-    assert letters.write(ORDERS, [Range("a", 0, 0, 50)]) is None
+    epochs = InlineEpochs(stage, shelf, 100)
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 50)]) is None
+    epochs.learn([report(50, work=10, size=50 * shelf.size)])
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 50)]) is None
     assert shelf.reads == 1
-    assert letters.write(ORDERS, [Range("a", 0, 0, 5)]) is not None
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 5)]) is not None
 
 
 def test_records_that_cost_much_are_left_to_several_cores(stage):
-    letters = Letters(stage, Shelf(), 10_000)
-    letters.learn([report(TELLING, work=TELLING * 100)])
+    epochs = InlineEpochs(stage, Shelf(), 10_000)
+    epochs.learn([report(TELLING, work=TELLING * 100)])
     most = MOST_WORK_US // 100
-    assert letters.write(ORDERS, [Range("a", 0, 0, most)]) is not None
-    assert letters.write(ORDERS, [Range("a", 0, 0, most + 1)]) is None
+    assert epochs.write(ORDERS, [Range("a", 0, 0, most)]) is not None
+    assert epochs.write(ORDERS, [Range("a", 0, 0, most + 1)]) is None
 
 
 def test_an_epoch_that_something_else_has_held_up_tells_little_of_its_records(stage):
-    letters = Letters(stage, Shelf(), MOST_WORK_US)
-    letters.learn([report(TELLING, work=TELLING * 10)])
-    letters.learn([report(TELLING, work=TELLING * 1000)])
-    assert letters.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 20)]) is not None
+    epochs = InlineEpochs(stage, Shelf(), MOST_WORK_US)
+    epochs.learn([report(TELLING, work=TELLING * 10)])
+    epochs.learn([report(TELLING, work=TELLING * 1000)])
+    assert epochs.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 20)]) is not None
     for _ in range(10):
-        letters.learn([report(TELLING, work=TELLING * 1000)])
-    assert letters.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 1000 + 1)]) is None
+        epochs.learn([report(TELLING, work=TELLING * 1000)])
+    assert epochs.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 1000 + 1)]) is None
 
 
 def test_what_a_first_epoch_costs_is_not_taken_for_the_cost_of_its_record(stage):
-    letters = Letters(stage, Shelf(), 10_000)
-    letters.learn([report(1, work=MOST_WORK_US - 1)])
-    assert letters.write(ORDERS, [Range("a", 0, 0, 9000)]) is not None
-    letters.learn([report(1, work=MOST_WORK_US + 1)])
-    assert letters.write(ORDERS, [Range("a", 0, 0, 10)]) is None
-    letters.learn([report(10, work=5000)])
-    assert letters.write(ORDERS, [Range("a", 0, 0, 100)]) is not None
+    epochs = InlineEpochs(stage, Shelf(), 10_000)
+    epochs.learn([report(1, work=MOST_WORK_US - 1)])
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 9000)]) is not None
+    epochs.learn([report(1, work=MOST_WORK_US + 1)])
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 10)]) is None
+    epochs.learn([report(10, work=5000)])
+    assert epochs.write(ORDERS, [Range("a", 0, 0, 100)]) is not None
 
 
 def test_a_raw_row_is_what_sparks_source_makes_of_a_record(stage):

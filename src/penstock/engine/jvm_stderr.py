@@ -1,8 +1,8 @@
-"""What Spark's JVM says on its standard error, and who hears it.
+"""Standard error of Spark's JVM: kept while Spark starts, then forwarded to this process' standard error.
 
-Its start says much that helps nobody; what a user's function prints in a lane comes the same way, and must be seen. So what is
-said before Spark stands is kept, for the error if it never does, and all that is said after is passed on to ``sys.stderr`` of
-this process, line by line: a live view that has taken that place draws itself around the lines.
+The log lines of a start help nobody unless it fails, so they are kept for the error message. Output of user functions in
+the workers arrives on the same pipe and must be shown, so everything after the start is forwarded to ``sys.stderr`` line by
+line; a live view that has replaced ``sys.stderr`` draws itself around the lines.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ KEPT_LINES = 40
 TRACEBACK, BROKEN, DAEMON = "Traceback (most recent call last):", "BrokenPipeError", "pyspark/daemon.py"
 
 
-class Chatter:
-    """Reads a pipe in a thread of its own until its last writer has ended. It begins hushed.
+class JvmStderr:
+    """Reads a pipe in its own thread until the last writer closes it. Initially nothing is forwarded.
 
-    >>> chatter = Chatter()
-    >>> _ = os.write(chatter.writing_end, b"WARNING: Using incubator modules\\n")
-    >>> chatter.listen_after(lambda mark: os.write(chatter.writing_end, f"{mark}\\n".encode()))
+    >>> stderr = JvmStderr()
+    >>> _ = os.write(stderr.writing_end, b"WARNING: Using incubator modules\\n")
+    >>> stderr.listen_after(lambda mark: os.write(stderr.writing_end, f"{mark}\\n".encode()))
     True
-    >>> chatter.kept
+    >>> stderr.kept
     ['WARNING: Using incubator modules']
     """
 
@@ -37,31 +37,31 @@ class Chatter:
         self._hushed = True
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
         self._held: list[str] = []
-        self._thread = threading.Thread(target=self._pump, args=(reading_end,), name="penstock-chatter", daemon=True)
+        self._thread = threading.Thread(target=self._pump, args=(reading_end,), name="penstock-stderr", daemon=True)
         self._thread.start()
 
     @property
     def kept(self) -> list[str]:
-        """The last lines that were not passed on."""
+        """The last lines that were not forwarded."""
         return list(self._kept)
 
     def close_writing_end(self) -> None:
-        """Leave the pipe to the process that was started with it."""
+        """Close this process' copy of the writing end; the JVM has its own."""
         os.close(self.writing_end)
 
     def hush(self) -> None:
-        """Pass nothing on from now."""
+        """Stop forwarding."""
         self._hushed = True
 
     def listen_after(self, write: Callable[[str], object]) -> bool:
-        """Pass on what is said after a line that ``write`` is told to write; tell whether the line came through."""
+        """Start forwarding after a marker line that ``write`` writes to the pipe; return whether the marker was read."""
         self._mark = f"penstock-{uuid.uuid4().hex}"
         self._marked.clear()
         write(self._mark)
         return self._marked.wait(5)
 
     def last_words(self) -> str:
-        """Return what was said at last by a process that has ended, as one line."""
+        """Return the last lines of a process that has ended, joined into one."""
         self._thread.join(1)
         return " | ".join(line for line in self.kept if line)[-1500:]
 

@@ -1,8 +1,8 @@
-"""The ledger: everything the driver knows at a barrier. Pure data and arithmetic, no I/O.
+"""The committed state: everything the driver knows as of the last barrier. Pure data, no I/O.
 
-Ledger ──orders()──▶ what the lanes are told of the next epoch
-       ◀──after()──  what they reported, once it is about to be committed
-       ──record()──▶ the epoch's record, from which ``from_record`` makes the ledger of a new start
+CommittedState ──orders()──▶ the request of the next epoch
+               ◀──after()──  the reports of its tasks, when it is about to be committed
+               ──record()──▶ the epoch record, from which ``from_record`` restores it at the next start
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from penstock.lane.timing import Heard, Told, is_due, known_due
 from penstock.log.base import Offsets
 from penstock.processor.punctuation import merged_snapshots
 
-#: of an epoch whose lanes are told nothing of time
+#: of an epoch without a time update
 NOTHING = Told()
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """The application at its last barrier."""
+class CommittedState:
+    """The application as of its last barrier."""
 
     application_id: str
     incarnation: str
     lanes: int
     shards: tuple[ShardOrder, ...]
     epoch: int = 0
-    #: store → end offset of its changelog, by shard; also of stores that the topology has no more: they may come back
+    #: store → end offset of its changelog, by shard; stores that were removed from the topology included, they may come back
     changelogs: Mapping[str, list[int]] = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
     reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
     snapshots: Mapping[int, dict[int, Any]] = field(default_factory=dict)
-    #: greatest watermarks, of sources whose strategy is a function; wall-clock times of the last records
+    #: greatest watermarks of sources whose strategy is a function; wall-clock times of the last records
     marks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     arrived: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    #: (sources, partition index) → time that no record has brought, but the wall clock
+    #: (sources, partition index) → time that was advanced by the wall clock, not by a record
     ahead: Mapping[tuple[str, int], int] = field(default_factory=dict)
     #: source topic → its id
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def from_record(cls, record: EpochRecord, lanes: int) -> Ledger:
-        """Return the ledger of the barrier that a record tells of."""
+    def from_record(cls, record: EpochRecord, lanes: int) -> CommittedState:
+        """Return the committed state that an epoch record describes."""
         orders = zip(record.versions, record.befores, record.pending, strict=True)
         return cls(
             record.application_id,
@@ -65,7 +65,7 @@ class Ledger:
 
     @property
     def heard(self) -> Heard:
-        """What is known of time."""
+        """The observed times."""
         return Heard(self.reached, self.marks, self.arrived, self.ahead)
 
     def orders(
@@ -79,7 +79,7 @@ class Ledger:
         told: Told = NOTHING,
         restore_limit: int = 0,
     ) -> Orders:
-        """Return what the lanes are told of the next epoch, or of a restore."""
+        """Return the request of the next epoch, or of a restore."""
         return Orders(
             epoch=self.epoch + 1,
             token=token,
@@ -107,10 +107,10 @@ class Ledger:
         changelogs: Mapping[str, list[int]],
         now: int = 0,
         told: Told = NOTHING,
-    ) -> Ledger:
-        """Return the ledger of the next barrier. ``positions`` and ``changelogs``: where input and changelogs stand then.
+    ) -> CommittedState:
+        """Return the committed state of the next barrier. ``positions`` and ``changelogs``: input and changelog offsets then.
 
-        ``now`` and ``told``: the wall clock of the epoch, and what its lanes were told of time.
+        ``now`` and ``told``: the wall clock and the time update of the epoch.
         """
         files: dict[int, list[str]] = {}
         reached, marks, arrived = dict(self.reached), dict(self.marks), dict(self.arrived)
@@ -151,7 +151,7 @@ class Ledger:
         committed_at: int,
         profile: Mapping[str, int] | None = None,
     ) -> EpochRecord:
-        """Return the record of this barrier."""
+        """Return the epoch record of this barrier."""
         return EpochRecord(
             epoch=self.epoch,
             token=token,
@@ -179,13 +179,13 @@ class Ledger:
         )
 
     def is_due(self, told: Told) -> bool:
-        """Whether an epoch without records would give something if its lanes are told this."""
+        """Whether this time update alone would have an effect: then an epoch without records is run."""
         return any(is_due(told, shot) for shots in self.snapshots.values() for shot in shots.values())
 
     def due(self, waking: Mapping[int, Container[int]]) -> int | None:
         """Return when the next wall-clock punctuation, timer or schedule is due, in milliseconds, or None.
 
-        ``waking``: level → the shards that an epoch without input runs; what another topology has left of others is not due.
+        ``waking``: level → the shards that an epoch without input runs; what an earlier topology left in others is ignored.
         """
         dues = [
             shot["punctuations"]["wall_clock_time"].get("next")
@@ -197,7 +197,7 @@ class Ledger:
 
 
 def merged(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the snapshots of one shard's tasks as one, from which a task resumes whatever nodes and stores it has."""
+    """Merge the snapshots of all tasks of a shard into one, from which a task with any nodes and stores resumes."""
     shots = list(snapshots)
     kinds = sorted({kind for shot in shots for kind in shot["punctuations"]})
     due: dict[str, list[int]] = {}

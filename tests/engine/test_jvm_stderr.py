@@ -2,30 +2,30 @@
 
 import os
 
-from penstock.engine.chatter import Chatter
+from penstock.engine.jvm_stderr import JvmStderr
 
 
-def said(chatter: Chatter, line: str) -> None:
-    os.write(chatter.writing_end, f"{line}\n".encode())
+def said(stderr: JvmStderr, line: str) -> None:
+    os.write(stderr.writing_end, f"{line}\n".encode())
 
 
 def test_what_is_said_before_spark_stands_is_kept_and_what_comes_after_is_passed_on(capsys):
-    chatter = Chatter()
-    said(chatter, "WARN NativeCodeLoader: nobody asked")
-    assert chatter.listen_after(lambda mark: said(chatter, mark))
-    said(chatter, "printed in a lane")
-    chatter.close_writing_end()
-    assert chatter.last_words() == "WARN NativeCodeLoader: nobody asked"
+    stderr = JvmStderr()
+    said(stderr, "WARN NativeCodeLoader: nobody asked")
+    assert stderr.listen_after(lambda mark: said(stderr, mark))
+    said(stderr, "printed in a lane")
+    stderr.close_writing_end()
+    assert stderr.last_words() == "WARN NativeCodeLoader: nobody asked"
     assert capsys.readouterr().err == "printed in a lane\n"
 
 
 def test_a_chatter_that_is_hushed_again_passes_nothing_on(capsys):
-    chatter = Chatter()
-    chatter.listen_after(lambda mark: said(chatter, mark))
-    chatter.hush()
-    said(chatter, "a second start")
-    chatter.close_writing_end()
-    assert chatter.last_words() == "a second start"
+    stderr = JvmStderr()
+    stderr.listen_after(lambda mark: said(stderr, mark))
+    stderr.hush()
+    said(stderr, "a second start")
+    stderr.close_writing_end()
+    assert stderr.last_words() == "a second start"
     assert capsys.readouterr().err == ""
 
 
@@ -33,11 +33,11 @@ def test_a_closed_stderr_does_not_stop_the_reading(monkeypatch, tmp_path):
     closed = (tmp_path / "stderr").open("w")
     closed.close()
     monkeypatch.setattr("sys.stderr", closed)
-    chatter = Chatter()
-    chatter.listen_after(lambda mark: said(chatter, mark))
-    said(chatter, "lost")
-    assert chatter.listen_after(lambda mark: said(chatter, mark))
-    chatter.close_writing_end()
+    stderr = JvmStderr()
+    stderr.listen_after(lambda mark: said(stderr, mark))
+    said(stderr, "lost")
+    assert stderr.listen_after(lambda mark: said(stderr, mark))
+    stderr.close_writing_end()
 
 
 GONE = """Traceback (most recent call last):
@@ -51,19 +51,19 @@ BrokenPipeError: not that of the daemon"""
 
 
 def test_a_worker_that_spark_sends_home_is_not_heard_and_a_traceback_of_the_user_is(capsys):
-    chatter = Chatter()
-    chatter.listen_after(lambda mark: said(chatter, mark))
+    stderr = JvmStderr()
+    stderr.listen_after(lambda mark: said(stderr, mark))
     for text in ("before", GONE, MINE, GONE, "after", "Traceback (most recent call last):", "  File: cut"):
-        said(chatter, text)
-    chatter.close_writing_end()
-    chatter.last_words()
+        said(stderr, text)
+    stderr.close_writing_end()
+    stderr.last_words()
     assert capsys.readouterr().err == f"before\n{MINE}\nafter\nTraceback (most recent call last):\n  File: cut\n"
 
 
 def test_two_workers_that_are_sent_home_at_once_are_not_heard_either(capsys):
     head, first, second, end = GONE.splitlines()
-    chatter = Chatter()
-    chatter.listen_after(lambda mark: said(chatter, mark))
+    stderr = JvmStderr()
+    stderr.listen_after(lambda mark: said(stderr, mark))
     for text in (
         head,
         head,
@@ -83,9 +83,9 @@ def test_two_workers_that_are_sent_home_at_once_are_not_heard_either(capsys):
         end,
         end,
     ):
-        said(chatter, text)
+        said(stderr, text)
     for text in (end, head, "the user's word", first, second, end):
-        said(chatter, text)
-    chatter.close_writing_end()
-    chatter.last_words()
+        said(stderr, text)
+    stderr.close_writing_end()
+    stderr.last_words()
     assert capsys.readouterr().err.splitlines() == ["between", end, head, "the user's word", first, second, end]

@@ -1,0 +1,43 @@
+"""Counters of a run, and where the time of its epochs went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.engine.work import Work
+
+#: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the driver
+PHASES = ("read", "exchange", "order", "decode", "operators", "state", "encode", "collect")
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counters since the start."""
+
+    epochs: int = 0
+    records_in: int = 0
+    records_out: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    #: microseconds by step of the driver, and by phase of the lanes, of all epochs and of the last one
+    spent: Counter[str] = field(default_factory=Counter)
+    last: dict[str, int] = field(default_factory=dict)
+    #: of the last epoch: by phase of the lanes, then by step
+    profile: dict[str, int] = field(default_factory=dict)
+
+    def count(self, work: Work, spent: Mapping[str, int]) -> None:
+        """Add a committed epoch. ``spent``: microseconds in the driver while its lanes ran, by phase."""
+        self.epochs += 1
+        self.records_in += sum(report.records for report in work.reports if report.level == 0)
+        self.records_out += work.written
+        self.refused += work.refused
+        phases: Counter[str] = Counter(spent)
+        for report in work.reports:
+            phases.update(report.spent)
+            for node, reason, count in report.dropped:
+                self.dropped[node, reason] += count
+        self.profile = {f"lane: {phase}": phases[phase] for phase in PHASES if phase in phases} | self.last
+        self.spent.update(self.profile)
