@@ -26,8 +26,10 @@ import msgspec
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
 from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
-from penstock.log.base import LogRecord, Reader
+from penstock.lane.reading import unreadable
+from penstock.log.base import Columns, LogRecord
 from penstock.log.kafka import KafkaLog
+from penstock.log.reader import KafkaReader
 from penstock.log.topics import changelog_name
 from penstock.state import pending
 from penstock.state.base import ShardState
@@ -77,7 +79,7 @@ class Shards:
         topology = stage.plan.topology
         self._specs = {store: topology.stores[store] for step in stage.plan.steps for store in step.stores}
         self._log: KafkaLog | None = None
-        self._reader: Reader | None = None
+        self._reader: KafkaReader | None = None
         self.restored = 0
         self._paths: dict[int, Path] = {}
         self._opened: set[int] = set()
@@ -288,13 +290,23 @@ class Shards:
             return
         topic = spec.source_topic or changelog_name(self.stage.application_id, spec.name)
         first, most = self._from(topic, partition, start), BATCH if room is None else max(1, min(BATCH, room))
-        for reached, keys, values, times in self.reader().columns(topic, partition, first, end, most):
+        read = self.reader().columns if spec.source_topic is None else self._source_columns
+        for reached, keys, values, times in read(topic, partition, first, end, most):
             mine = self._mine(spec.source_topic, shard, keys)
             if mine is not None:
                 values, times = [values[place] for place in mine], [times[place] for place in mine]
                 keys = [keys[place] for place in mine]
             if keys:
                 yield reached, cast("list[bytes]", keys), values, times
+
+    def _source_columns(self, topic: str, partition: int, start: int, end: int, most: int) -> Iterator[Columns]:
+        """Yield the records of a source topic that serves as a changelog by column, without those that its source cannot read."""
+        source = next(node for node in self.stage.sources.values() if node.reads(topic))
+        for rows in self.reader().rows(topic, partition, start, end, most):
+            bad = unreadable(rows, source)
+            keep = [at for at in range(rows.size) if at not in bad]
+            keys, values = rows.keys.take(keep).to_pylist(), rows.values.take(keep).to_pylist()
+            yield int(rows.offsets[-1]) + 1, keys, values, rows.timestamps[keep].tolist()
 
     def _mine(self, source: str | None, shard: int, keys: list[bytes | None]) -> list[int] | None:
         """Return the places of the keys that belong to the shard; None if all do. A row without a key is nobody's."""
@@ -334,7 +346,7 @@ class Shards:
         """Return the committed records of a range, from where the partition begins at the earliest."""
         return self.reader().read(topic, partition, self._from(topic, partition, start), end)
 
-    def reader(self) -> Reader:
+    def reader(self) -> KafkaReader:
         """Return this process' reader of committed records."""
         if self._reader is None:
             self._reader = self.log.reader()

@@ -42,7 +42,7 @@ class KafkaLog:
         self._made.append(made)
         return made
 
-    def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
+    def reader(self, *, committed: bool = True, timeout: float | None = None) -> KafkaReader:
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
         patience = self._patience if timeout is None else Patience(timeout, self._patience.hurry)
         made = KafkaReader(self.connection, self.admin, patience, committed=committed)
