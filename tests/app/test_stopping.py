@@ -2,6 +2,7 @@
 
 A program of each kind runs its application once for each way to ask, one after the other, on the same Spark session: that takes longer
 to start than all else. At last, with a session of its own, its JVM is killed or has no memory left.
+One of the programs has none of the loops in C, as where there is no compiler.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import pytest
 
 from penstock.dev.watch import await_end, kill_session, session
 from penstock.engine.record import read_last
+from penstock.log.topics import epochs_name
 
 START = 1_600_000_000_000
 #: is in settings, and must not be seen
@@ -120,6 +122,7 @@ class Program:
             self.process = subprocess.Popen(
                 [sys.executable, *commands[command]],
                 cwd=folder,
+                env=os.environ | ({"PENSTOCK_NATIVE": "0"} if command == "python" else {}),
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=subprocess.STDOUT,
@@ -169,9 +172,10 @@ class Program:
 
     def check_barrier(self) -> None:
         """Results, offsets and the epoch record are those of one barrier, and no epoch was given up."""
-        place = (self.lines, 0)
-        position = read_last(self._cluster.log, self.application).positions[place]
-        assert self._cluster.log.admin.committed(self.application, [place]) == {place: position}
+        place, log = (self.lines, 0), self._cluster.log
+        assert self._cluster.read(epochs_name(self.application))  # waits until the last transaction can be seen
+        position = read_last(log, self.application).positions[place]
+        self._await(lambda: log.admin.committed(self.application, [place]) == {place: position}, "other offsets")
         assert sum(dict(self._cluster.numbers(self._out)).values()) == position
         for trouble in "left to the next start", "last barrier", "Traceback":
             assert trouble not in self.text(), self.text()

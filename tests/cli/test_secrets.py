@@ -1,6 +1,6 @@
 """No secret is in any output: tables, JSON, errors, logs, reprs, command lines.
 
-What an application that runs says, and the command lines of its processes: ``tests/app/test_stopping.py``.
+What an application that runs says, and its command lines: ``tests/app/test_private_files.py``, ``tests/app/test_stopping.py``.
 """
 
 import ctypes
