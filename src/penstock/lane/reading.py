@@ -240,12 +240,12 @@ def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
     return items, bad
 
 
-def unreadable(rows: RangeRows, source: SourceNode) -> set[int]:
-    """Return the places of the records that a source cannot read: they did not become rows of a table whose topic is its changelog."""
+def without_unreadable(rows: RangeRows, source: SourceNode) -> RangeRows:
+    """Return the records that a source can read: the others did not become rows of a table whose topic is its changelog."""
     bad = {*read_rows(rows.keys, source.key)[1], *read_rows(rows.values, source.value)[1]}
     bad.update(np.flatnonzero(rows.timestamps < 0).tolist())
     bad.update(at for at, headers in enumerate(rows.headers or ()) if undecodable_name(headers) is not None)
-    return bad
+    return rows.pick([at for at in range(rows.size) if at not in bad]) if bad else rows
 
 
 def _has_undecodable(rows: Sequence[Headers] | None) -> bool:
