@@ -87,6 +87,18 @@ def test_after_a_failure_epochs_grow_again_slowly_near_what_was_too_much():
     assert len(taken) < 20
 
 
+@pytest.mark.parametrize(("limit", "most"), [(7, 60), (1001, 30), (30_000, 30)])
+def test_where_a_limit_stays_few_epochs_are_too_much(limit, most):
+    measure, failed = Measure(10**6, 256 * MB, lanes=1), 0
+    for _ in range(200):
+        if measure.records > limit:
+            failed += 1
+            measure.fail(measure.records)
+        else:
+            measure.learn([report(measure.records)])
+    assert failed < most
+
+
 def test_epochs_that_take_less_than_they_may_tell_nothing_of_what_is_too_much():
     measure = Measure(1000, 256 * MB, lanes=1)
     measure.fail(1000)

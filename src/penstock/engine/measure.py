@@ -3,7 +3,8 @@ but not more than fit, and not more than are done soon, so that a barrier is nev
 
 Two things bound it. What epochs have cost so far tells how many records fit and are done soon. And an epoch that could not be done (a
 worker was lost, the transaction became too old, memory or bytes were too few) is made smaller by halves until one can: the ceiling. It
-rises again while epochs are done, quickly up to half of what was too much, then slowly, as TCP does after a loss.
+rises again while epochs are done, quickly up to half of what was too much, then slowly, as TCP does after a loss; beyond it quickly
+again, and step by step: what was too much once may be so for good.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Measure:
     def _rise(self, records: int) -> None:
         if self._ceiling is None or records < self._ceiling // 2:
             return
-        near = 2 * self._ceiling >= self._too_much
+        near = self._too_much // 2 <= self._ceiling < self._too_much
         self._ceiling += max(1, self._ceiling // SLOWLY) if near else self._ceiling
-        if self._ceiling >= self._too_much:
+        if self._ceiling >= self._most_records:
             self._ceiling = None
