@@ -11,10 +11,11 @@ HIDDEN = "***"
 
 #: names of settings, of Kafka's clients and of Spark, whose values are never shown
 _SECRET = re.compile(
-    r"password|passwd|secret|token(?!\.endpoint)|credential|jaas|private|\.key$|access\.?key|\.pem$", re.IGNORECASE
+    r"passw|passphrase|pwd|secret|token(?!\.endpoint)|credential|jaas|private|[._-]key$|(api|access)[._-]?key|\.pem$",
+    re.IGNORECASE,
 )
 #: of the settings for security, those that may be shown: any other may hold a secret
-_SECURITY = re.compile(r"^((producer|consumer|admin)\.)?(sasl|ssl)\.", re.IGNORECASE)
+_SECURITY = re.compile(r"^((producer|consumer|admin)\.)?(sasl|ssl)[._]", re.IGNORECASE)
 _HARMLESS = re.compile(
     r"\.(mechanisms?|username|location|suites|list|providers|algorithm|method|grant\.type|scope|client\.id|endpoint\.url"
     r"|service\.name|principal|keytab|min\.time\.before\.relogin)$",

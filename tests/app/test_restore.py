@@ -241,3 +241,36 @@ def test_a_global_table_comes_back_from_its_topic(start, cluster):
     assert sorted(again.view("names").all()) == sorted(
         {**{f"n{n}": f"name {n}" for n in (0, *range(2, 10))}, "n12": "name 12"}.items()
     )
+
+
+@pytest.mark.parametrize("kind", ["table", "global table"])
+def test_records_that_could_not_be_read_do_not_come_back_as_rows_of_a_reused_topic(start, cluster, kind):
+    prices, orders = cluster.topic("prices"), cluster.topic("orders")
+    serdes = {"key": Serdes.string, "value": Serdes.int64}
+    builder = StreamsBuilder()
+    read = builder.table if kind == "table" else builder.global_table
+    read(prices, **serdes, store="prices")
+    builder.stream(orders, **TEXT).to(cluster.topic("out"), **TEXT)
+    topology = builder.build(optimize="all")
+    first, second = (n.to_bytes(8, "big") for n in (1, 2))
+    no_name = (("\udcff", b"1"),)  # the name of the header is the byte ff
+    cluster.send(
+        prices,
+        ("a", first, START),
+        ("b", first, START),
+        ("c", first, START),
+        ("a", b"short", START + 1),
+        (b"\xff", second, START + 1),
+        ("b", second, START + 1, 0, no_name),
+        ("c", None, START + 1, 0, no_name),
+        ("d", second, START + 1, 0, (("h", None),)),
+    )
+    cluster.send(orders, ("o", "1", START))
+    wanted = {"a": 1, "b": 1, "c": 1, "d": 2}
+    before = start(topology, on_deserialization_error="skip").drain()
+    assert dict(before.view("prices").all()) == wanted
+    before.close()
+    start.forget()
+    cluster.send(orders, ("o", "2", START))
+    after = start(topology, on_deserialization_error="skip").drain()
+    assert dict(after.view("prices").all()) == wanted

@@ -1,10 +1,18 @@
-"""No secret is in any output: tables, JSON, errors, logs, reprs, command lines."""
+"""No secret is in any output: tables, JSON, errors, logs, reprs, command lines.
 
+What an application that runs says, and its command lines: ``tests/app/test_private_files.py``, ``tests/app/test_stopping.py``.
+"""
+
+import ctypes
 import json
 import logging
 import pickle
+import re
+import tempfile
+from pathlib import Path
 
 import pytest
+from confluent_kafka import cimpl
 from typer.testing import CliRunner
 
 from penstock import config as configuration
@@ -12,29 +20,66 @@ from penstock.cli.app import app
 from penstock.errors import ConfigError
 from penstock.log.client import Connection
 from penstock.log.kafka import KafkaLog
-from penstock.masking import masked
+from penstock.masking import is_secret, masked
 
 RUNNER = CliRunner()
 HUSH = "hush-4711-canary"
 
-#: every setting of librdkafka that is or may hold a secret
+
+def client_properties() -> list[str]:
+    """Return the names of all settings that librdkafka has, as it lists them itself."""
+    library, system = ctypes.CDLL(cimpl.__file__), ctypes.CDLL(None)
+    system.fopen.restype = ctypes.c_void_p
+    system.fclose.argtypes = library.rd_kafka_conf_properties_show.argtypes = [ctypes.c_void_p]
+    with tempfile.NamedTemporaryFile() as file:
+        stream = system.fopen(file.name.encode(), b"w")
+        library.rd_kafka_conf_properties_show(stream)
+        system.fclose(stream)
+        rows = [line.partition("|") for line in Path(file.name).read_text().splitlines()]
+    return [name.strip() for name, bar, _ in rows if bar]
+
+
+#: what may have to do with a secret, by its name
+SECURITY = [name for name in client_properties() if re.search("sasl|ssl|pass|secret|token|cred|priv|pem|auth", name)]
+#: of these, the ones that say how and where; whatever else there is, or comes with a later version, is not shown
+HARMLESS = {
+    "enable.sasl.oauthbearer.unsecure.jwt",
+    "enable.ssl.certificate.verification",
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.grant.type",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.username",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.cipher.suites",
+    "ssl.crl.location",
+    "ssl.curves.list",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.engine.location",
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.providers",
+    "ssl.sigalgs.list",
+}
+#: every setting of a client that is or may hold a secret
 SECRETS = [
-    "sasl.password",
-    "ssl.key.password",
-    "ssl.key.pem",
-    "ssl.keystore.password",
-    "ssl.certificate.pem",
-    "sasl.oauthbearer.config",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.extensions",
-    "sasl.oauthbearer.assertion.private.key.pem",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.kerberos.kinit.cmd",
+    *(name for name in SECURITY if name not in HARMLESS),
     "sasl.jaas.config",
     "producer.sasl.password",
     "consumer.ssl.key.pem",
     "admin.sasl.oauthbearer.config",
 ]
+#: what users call theirs
+OWN = ["api_key", "apiKey", "db-password", "PASSWD", "smtp_pwd", "stripe.secret", "AWS_SECRET_ACCESS_KEY", "token"]
 KAFKA = {
     **dict.fromkeys(SECRETS, f"-----{HUSH}\nKEY-----"),
     "sasl.oauthbearer.token.endpoint.url": f"https://me:{HUSH}@auth.example/token",
@@ -66,7 +111,37 @@ def test_config_hides_every_setting_that_may_hold_one_and_shows_the_others(folde
     assert "auth.example/token" in shown
 
 
-@pytest.mark.parametrize("name", SECRETS)
+def test_every_setting_of_the_client_for_security_is_known_as_harmless_or_hidden():
+    assert {"sasl.password", "ssl.key.pem", "ssl.key.password", "sasl.oauthbearer.client.secret"} <= set(SECURITY)
+    assert {name for name in SECURITY if not is_secret(name)} <= HARMLESS
+
+
+def holding_secrets(row):
+    """Return a value of a setting that has a secret wherever one may be, None if its kind cannot have any."""
+    if row.kind == "mapping":
+        return {"nothing": HUSH} if row.name == "user_config" else KAFKA
+    if row.kind in ("str", "str or None"):
+        return f"https://me:{HUSH}@host"
+    assert row.kind in ("int", "int or None", "bool", "policy"), f"may a {row.kind} hold a secret?"
+    return None
+
+
+@pytest.mark.parametrize("row", configuration.SETTINGS, ids=lambda row: row.name)
+def test_config_shows_no_secret_of_any_setting(row, tmp_path, monkeypatch):
+    value = holding_secrets(row)
+    if value is None:
+        return
+    rows = {row.name: value} if isinstance(value, str) else {f"{row.name}.{json.dumps(n)}": v for n, v in value.items()}
+    table = "".join(f"{name} = {json.dumps(data)}\n" for name, data in rows.items())
+    (tmp_path / "pyproject.toml").write_text(f"[tool.penstock]\n{table}")
+    monkeypatch.chdir(tmp_path)
+    for form in ("config",), ("config", "--json"):
+        shown = said(*form)
+        assert HUSH not in shown
+        assert "***" in shown or "must be one of" in shown
+
+
+@pytest.mark.parametrize("name", [*SECRETS, *OWN])
 def test_each_one_alone_is_hidden(name):
     assert masked({name: HUSH}) == {name: "***"}
 

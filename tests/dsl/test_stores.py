@@ -6,6 +6,7 @@ from penstock import (
     Buffer,
     EmitStrategy,
     JoinWindows,
+    LatePolicy,
     Processor,
     Serdes,
     SessionWindows,
@@ -225,6 +226,12 @@ def test_with_that_optimisation_a_table_s_topic_is_its_changelog(builder):
     assert plain.changelog_topic("rows") == "rows-changelog"
     assert optimised.changelog_topic("rows") == "people"
     assert optimised.stores["rows"].logged is False
+
+
+@pytest.mark.parametrize("option", [{"timestamp": lambda record: 5}, {"late": LatePolicy.drop}], ids=["time", "late"])
+def test_a_table_whose_rows_are_not_the_records_of_its_topic_has_a_changelog_of_its_own(builder, option):
+    builder.table("people", store="rows", **option)
+    assert builder.build(optimize="all").changelog_topic("rows") == "rows-changelog"
 
 
 @pytest.mark.capability("SB3")

@@ -107,3 +107,15 @@ def test_a_commit_takes_a_part_of_the_time_that_a_transaction_may_be_open():
     sizer = EpochSizer(10**6, 256 * MB, lanes=2, transaction_ms=3000)
     sizer.learn([report(50_000, us=1)], commit_us=2_000_000 + COMMIT_US)
     assert sizer.records == 25_000
+
+
+@pytest.mark.parametrize(("limit", "most"), [(7, 60), (1001, 30), (30_000, 30)])
+def test_where_a_limit_stays_few_epochs_are_too_much(limit, most):
+    sizer, failed = EpochSizer(10**6, 256 * MB, lanes=1), 0
+    for _ in range(200):
+        if sizer.records > limit:
+            failed += 1
+            sizer.fail(sizer.records)
+        else:
+            sizer.learn([report(sizer.records)])
+    assert failed < most

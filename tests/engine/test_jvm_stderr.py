@@ -89,3 +89,13 @@ def test_two_workers_that_are_sent_home_at_once_are_not_heard_either(capsys):
     stderr.close_writing_end()
     stderr.last_words()
     assert capsys.readouterr().err.splitlines() == ["between", end, head, "the user's word", first, second, end]
+
+
+def test_a_jvm_that_ends_for_want_of_memory_is_told_from_others(capsys):
+    for line, wanted in ("Terminating due to java.lang.OutOfMemoryError: Java heap space", True), ("Killed", False):
+        stderr = JvmStderr()
+        stderr.listen_after(lambda mark, stderr=stderr: said(stderr, mark))
+        said(stderr, line)
+        stderr.close_writing_end()
+        assert stderr.ran_out_of_memory() is wanted
+        assert capsys.readouterr().err == f"{line}\n"

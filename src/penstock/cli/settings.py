@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.output import JsonOption, console, print_json
-from penstock.masking import masked
+from penstock.masking import HIDDEN, masked
 
 
 def config(as_json: JsonOption = False) -> None:
@@ -48,12 +48,17 @@ def settings_here(pyproject: Path, environ: Mapping[str, str] | None = None) -> 
             "environment": f"PENSTOCK_{row.name.upper()}",
             "type": row.kind,
             "default": row.default,
-            "value": masked(values[row.name]),
+            "value": _shown(row.name, values[row.name]),
             "group": row.heading,
             "meaning": row.meaning,
         }
         for row in SETTINGS
     ]
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Return a value as it may be shown; of values of the user's own nobody knows which are secrets."""
+    return dict.fromkeys(value, HIDDEN) if name == "user_config" else masked(value)
 
 
 def _escape(text: str) -> str:

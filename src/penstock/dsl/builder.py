@@ -124,8 +124,9 @@ class StreamsBuilder:
 
         def write(topology: Topology, node: GraphNode) -> None:
             topology.add(source)
-            # the topic is also the changelog, if that optimisation is on and every record of it is a row
-            reused = {"logged": False, "source_topic": topic} if node.reuses_topic and not refuses else {}
+            # the topic is also the changelog, if that optimisation is on and every record of it is a row, with its time
+            is_row = timestamp is None and not refuses
+            reused = {"logged": False, "source_topic": topic} if node.reuses_topic and is_row else {}
             processor(
                 lambda node: operator(store=table.store, send_old=table.send_old),
                 stores=lambda: [spec.with_(**reused) for spec in table.specs()],

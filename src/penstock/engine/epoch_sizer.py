@@ -4,7 +4,7 @@ updates, but no more than fit into memory and are done soon, so that a barrier i
 There are two bounds. The *estimate* follows from the cost of the epochs so far. The *ceiling* is set when an epoch could not
 be run (a worker was lost, the transaction timed out, memory or bytes were exceeded): half of what failed, again and again
 until an epoch succeeds. It rises while epochs succeed, fast up to half of what failed and slowly from there, as TCP does
-after a loss.
+after a loss; beyond what failed fast again, but step by step: what failed once may fail for good.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class EpochSizer:
     def _rise(self, records: int) -> None:
         if self._ceiling is None or records < self._ceiling // 2:
             return
-        near = 2 * self._ceiling >= self._too_much
+        near = self._too_much // 2 <= self._ceiling < self._too_much
         self._ceiling += max(1, self._ceiling // SLOWLY) if near else self._ceiling
-        if self._ceiling >= self._too_much:
+        if self._ceiling >= self._most_records:
             self._ceiling = None

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 KEPT_LINES = 40
+#: what a JVM says when it ends for want of memory
+NO_MEMORY = "Terminating due to java.lang.OutOfMemoryError"
 TRACEBACK, BROKEN, DAEMON = "Traceback (most recent call last):", "BrokenPipeError", "pyspark/daemon.py"
 
 
@@ -35,6 +37,7 @@ class JvmStderr:
         self._mark = ""
         self._marked = threading.Event()
         self._hushed = True
+        self._no_memory = False
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
         self._held: list[str] = []
         self._thread = threading.Thread(target=self._pump, args=(reading_end,), name="penstock-stderr", daemon=True)
@@ -65,6 +68,11 @@ class JvmStderr:
         self._thread.join(1)
         return " | ".join(line for line in self.kept if line)[-1500:]
 
+    def ran_out_of_memory(self) -> bool:
+        """Whether a process that has ended said that this was for want of memory."""
+        self._thread.join(1)
+        return self._no_memory
+
     def _pump(self, reading_end: int) -> None:
         with open(reading_end, encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -72,6 +80,7 @@ class JvmStderr:
         self._pass_on()
 
     def _take(self, line: str) -> None:
+        self._no_memory |= line.startswith(NO_MEMORY)
         if self._mark and line.rstrip() == self._mark:
             self._hushed = False
             self._marked.set()

@@ -85,10 +85,12 @@ SETTINGS = {
 }
 
 #: Spark is so much code that compiling what is only warm takes more time, for minutes, than the records do: the optimising
-#: compiler gets what is hot by ten times its usual measure (docs/decisions/0016)
+#: compiler gets what is hot by ten times its usual measure (docs/decisions/0016). Without memory the JVM ends: if one of
+#: Spark's threads were lost, its job would never end
 JVM = (
-    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 "
-    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+ExitOnOutOfMemoryError -XX:+DisplayVMOutputToStderr "
+    "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
 
 
@@ -430,7 +432,13 @@ def _telling_why() -> Iterator[None]:
     except MemoryError as error:
         raise EngineError(f"the driver ran out of memory: {error}") from error
     except (Py4JError, ConnectionError) as error:
-        raise SparkEnded(f"Spark's JVM has ended: {_gist(error)}. Start the application again") from error
+        raise SparkEnded(f"Spark's JVM has ended: {_why_ended(error)}. Start the application again") from error
+
+
+def _why_ended(error: Exception) -> str:
+    if _jvm_stderr is not None and _jvm_stderr.ran_out_of_memory():
+        return "it ran out of memory. Give it more (spark.driver.memory), or let epochs be smaller (max_epoch_bytes)"
+    return _gist(error)
 
 
 def stop_session(session: Any) -> None:

@@ -13,6 +13,7 @@ from penstock.errors import DeserializationError, TimestampError
 from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
+from penstock.log.rows import RangeRows
 from penstock.record import Headers, Origin, undecodable_name
 from penstock.serde import Serde, Serdes
 from penstock.serde.columns import Column, Columns
@@ -237,6 +238,14 @@ def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
             items += [None if one is None else one[0] for one in each]
             bad += [place for place, one in enumerate(each, begin) if one is None]
     return items, bad
+
+
+def without_unreadable(rows: RangeRows, source: SourceNode) -> RangeRows:
+    """Return the records that a source can read: the others did not become rows of a table whose topic is its changelog."""
+    bad = {*read_rows(rows.keys, source.key)[1], *read_rows(rows.values, source.value)[1]}
+    bad.update(np.flatnonzero(rows.timestamps < 0).tolist())
+    bad.update(at for at, headers in enumerate(rows.headers or ()) if undecodable_name(headers) is not None)
+    return rows.pick([at for at in range(rows.size) if at not in bad]) if bad else rows
 
 
 def _has_undecodable(rows: Sequence[Headers] | None) -> bool:

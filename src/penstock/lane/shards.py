@@ -22,19 +22,22 @@ from pathlib import Path
 from typing import cast
 
 import msgspec
+import numpy as np
 
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
 from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
-from penstock.log.base import LogRecord, Reader
+from penstock.lane.reading import without_unreadable
+from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
+from penstock.log.native import shards_of
+from penstock.log.reader import KafkaReader
 from penstock.log.topics import changelog_name
 from penstock.state import pending
 from penstock.state.base import ShardState
 from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.restore import Incoming
-from penstock.state.shards import shard_of
 from penstock.state.spec import StoreSpec
 
 logger = logging.getLogger("penstock.lane")
@@ -77,7 +80,7 @@ class Shards:
         topology = stage.plan.topology
         self._specs = {store: topology.stores[store] for step in stage.plan.steps for store in step.stores}
         self._log: KafkaLog | None = None
-        self._reader: Reader | None = None
+        self._reader: KafkaReader | None = None
         self.restored = 0
         self._paths: dict[int, Path] = {}
         self._opened: set[int] = set()
@@ -288,22 +291,29 @@ class Shards:
             return
         topic = spec.source_topic or changelog_name(self.stage.application_id, spec.name)
         first, most = self._from(topic, partition, start), BATCH if room is None else max(1, min(BATCH, room))
+        if spec.source_topic is not None:
+            yield from self._source_rows(topic, shard, partition, first, end, most)
+            return
         for reached, keys, values, times in self.reader().columns(topic, partition, first, end, most):
-            mine = self._mine(spec.source_topic, shard, keys)
-            if mine is not None:
-                values, times = [values[place] for place in mine], [times[place] for place in mine]
-                keys = [keys[place] for place in mine]
+            if None in keys:  # a row without a key is nobody's
+                kept = [place for place, key in enumerate(keys) if key is not None]
+                values, times = [values[place] for place in kept], [times[place] for place in kept]
+                keys = [keys[place] for place in kept]
             if keys:
                 yield reached, cast("list[bytes]", keys), values, times
 
-    def _mine(self, source: str | None, shard: int, keys: list[bytes | None]) -> list[int] | None:
-        """Return the places of the keys that belong to the shard; None if all do. A row without a key is nobody's."""
-        if source is None or self._gathered(source):
-            if source is not None and shard:
-                return []
-            return [place for place, key in enumerate(keys) if key is not None] if None in keys else None
-        shards = self.stage.shards
-        return [place for place, key in enumerate(keys) if key is not None and shard_of(key, shards) == shard]
+    def _source_rows(
+        self, topic: str, shard: int, partition: int, start: int, end: int, most: int
+    ) -> Iterator[tuple[int, list[bytes], list[bytes | None], list[int]]]:
+        """Yield those records of a source topic that became rows of a shard: not those without a key, or that cannot be read."""
+        source = next(node for node in self.stage.sources.values() if node.reads(topic))
+        shards = 1 if self._gathered(topic) else self.stage.shards
+        for rows in self.reader().rows(topic, partition, start, end, most):
+            mine = np.flatnonzero(shards_of(rows.keys, shards, -1) == shard)
+            found = without_unreadable(rows.pick(mine.tolist()), source)
+            if found.size:
+                keys, values = found.keys.to_pylist(), found.values.to_pylist()
+                yield int(rows.offsets[-1]) + 1, keys, values, found.timestamps.tolist()
 
     def _gathered(self, topic: str) -> bool:
         """Whether all records of a source topic go to one shard."""
@@ -334,7 +344,7 @@ class Shards:
         """Return the committed records of a range, from where the partition begins at the earliest."""
         return self.reader().read(topic, partition, self._from(topic, partition, start), end)
 
-    def reader(self) -> Reader:
+    def reader(self) -> KafkaReader:
         """Return this process' reader of committed records."""
         if self._reader is None:
             self._reader = self.log.reader()

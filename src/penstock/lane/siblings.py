@@ -6,8 +6,9 @@ it goes to, so it is part of its position::
 
     position    2 * (number of the row among those of its task) + (0: the first of its record for its sub-topology, 1: another)
 
+>>> from penstock.record import NO_ORIGIN
 >>> numbers = Siblings()
->>> one, other = Origin("t", 0, 7, 0, None, None), Origin("t", 0, 8, 0, None, None)
+>>> one, other = NO_ORIGIN._replace(offset=7), NO_ORIGIN._replace(offset=8)
 >>> [numbers.position(number, origin, 0) for number, origin in enumerate([one, one, other], 1)]
 [2, 5, 6]
 >>> is_first(()), is_first((2,)), is_first((2, 5))

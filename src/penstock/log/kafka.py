@@ -36,7 +36,7 @@ class KafkaLog:
         self._made.append(made)
         return made
 
-    def reader(self, *, committed: bool = True, timeout: float | None = None) -> Reader:
+    def reader(self, *, committed: bool = True, timeout: float | None = None) -> KafkaReader:
         """Make a reader of committed records, or of all. ``timeout``: seconds to wait for what must come."""
         deadline = self._deadline if timeout is None else Deadline(timeout, self._deadline.expedited)
         made = KafkaReader(self.connection, self.admin, deadline, committed=committed)
