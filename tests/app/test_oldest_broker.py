@@ -6,8 +6,8 @@ from penstock import Serdes, Stores, StreamsBuilder
 from penstock.dev import server
 from penstock.dev.broker import QUICK_START, Broker
 from penstock.errors import BrokerError
-from penstock.kafka_wire.producer import TransactionalWire
 from penstock.log import producers
+from penstock.log.wire_producer import WireProducer
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -54,7 +54,7 @@ def test_counts_are_exact_after_failed_epochs_restarts_and_lost_state(start, clu
     for number, (body, most) in enumerate(RUNS, 1):
         monkeypatch.setattr(producers, "uses_wire", lambda wire=built and body == "wire": wire)
         driven = start(counting(lines, out), inline_epoch_records=most)
-        assert isinstance(driven.engine._producer, TransactionalWire) == (body == "wire" and built)
+        assert isinstance(driven.engine._producer, WireProducer) == (body == "wire" and built)
         failing_once(driven)
         cluster.send(lines, *((key, "v", START, n % 2) for n, key in enumerate(KEYS)))
         driven.drain()

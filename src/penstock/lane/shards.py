@@ -30,7 +30,6 @@ from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
 from penstock.lane.reading import without_unreadable
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
-from penstock.log.native import shards_of
 from penstock.log.reader import KafkaReader
 from penstock.log.topics import changelog_name
 from penstock.state import pending
@@ -38,6 +37,7 @@ from penstock.state.base import ShardState
 from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.restore import Incoming
+from penstock.state.shards import shard_column
 from penstock.state.spec import StoreSpec
 
 logger = logging.getLogger("penstock.lane")
@@ -309,7 +309,7 @@ class Shards:
         source = next(node for node in self.stage.sources.values() if node.reads(topic))
         shards = 1 if self._gathered(topic) else self.stage.shards
         for rows in self.reader().rows(topic, partition, start, end, most):
-            mine = np.flatnonzero(shards_of(rows.keys, shards, -1) == shard)
+            mine = np.flatnonzero(shard_column(rows.keys, shards, -1) == shard)
             found = without_unreadable(rows.pick(mine.tolist()), source)
             if found.size:
                 keys, values = found.keys.to_pylist(), found.values.to_pylist()
