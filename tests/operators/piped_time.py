@@ -81,7 +81,3 @@ class PipedTime:
 
     def released(self) -> None:
         self.origin = self._at_hand.pop()
-
-    @property
-    def is_releasing(self) -> bool:
-        return bool(self._at_hand)

@@ -116,11 +116,6 @@ class NodeContext:
         """The row that ``release`` was for has gone."""
         self._task.released()
 
-    @property
-    def is_releasing(self) -> bool:
-        """Whether the record at hand is one that a node has given out because time has come."""
-        return self._task.is_releasing
-
     def drop(self, reason: str) -> None:
         """Count the record at hand as dropped by this node."""
         self._task.drop_at(self.node, reason)

@@ -68,7 +68,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
         except Exception as error:
             refuse(sink, key, value, timestamp, headers, error)
             return
-        emit(_row((topic, home, key_bytes, value_bytes, timestamp, headers, internal, task.origin)))
+        origin = task.placed if internal and task.placed is not None else task.origin
+        emit(_row((topic, home, key_bytes, value_bytes, timestamp, headers, internal, origin)))
 
     # the ordinary sink asks nobody where its records go
     if extractor is None and partitioner is None and by_window is None:
@@ -87,18 +88,19 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
         except Exception as error:
             refuse(sink, key, value, timestamp, headers, error)
             return
+        came_from = task.placed if internal and task.placed is not None else task.origin
         if partitioner is not None:
             chosen = _chosen(partitioner(target, key, value, headers, partitions(target)), target, partitions)
             if chosen is not None:
                 if not chosen:
                     task.drop_at(sink.name, "no_partition")
                 for partition in chosen:
-                    emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
+                    emit(Row(target, partition, key_bytes, value_bytes, timestamp, headers, internal, came_from))
                 return
         inner_partition: int | None = home
         if by_window is not None and key is not None:
             inner_partition = partition_for(by_window(key), partitions(target))
-        emit(Row(target, inner_partition, key_bytes, value_bytes, timestamp, headers, internal, task.origin))
+        emit(Row(target, inner_partition, key_bytes, value_bytes, timestamp, headers, internal, came_from))
 
     return on_record
 

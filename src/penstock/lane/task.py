@@ -19,7 +19,7 @@ from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
 from penstock.lane.sink import Row, SinkColumns, open_sink
-from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, due_of, released_at
+from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
 from penstock.lane.timing import feeds_of
 from penstock.operators.async_map import Calls, CallSpec
@@ -314,20 +314,15 @@ class Task:
         """
         due = time + self.time.clock(node).hold
         self._at_hand.append((self.origin, self.placed))
-        self.time.cap(due)
+        self.time.cap()
         self.placed = self.origin = released_at(self.origin, self._numbers[node], due, key)
 
     def released(self) -> None:
         """The row has gone: the record at hand is that of before."""
         self.time.uncap()
         self.origin, self.placed = self._at_hand.pop()
-        if self._at_hand and self.placed is not None:  # the row was given out while another one is on its way
-            self.time.cap(due_of(self.placed.sub))
-
-    @property
-    def is_releasing(self) -> bool:
-        """Whether the record at hand is one that a node has given out because time has come."""
-        return bool(self._at_hand)
+        if self._at_hand:  # the row was given out while another one is on its way
+            self.time.cap()
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

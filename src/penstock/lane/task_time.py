@@ -33,7 +33,6 @@ _END = (1 << 63) - 1, (1 << 63) - 1
 #: first number of the position of rows that time gives out, and of those of a punctuator: before and behind the rows of the record itself
 RELEASED, WOKEN, PUNCTUATED = 0, 1, (1 << 32) - 1
 _HALF = (1 << 32) - 1
-_NEVER = 1 << 62
 
 
 class TimeCall(NamedTuple):
@@ -64,6 +63,8 @@ class TaskTime:
         self._clocks: dict[str, EventTime] = {}
         self._calls: list[TimeCall] = []
         self._stores: list[tuple[str, Any]] = []
+        #: those of the nodes that run
+        self._running = self._stores
         self._subtopologies: dict[str, tuple[Container[str], Container[str]]] = {}
         self._at = (-1, -1)
         #: whether clocks show an earlier time than it is
@@ -122,8 +123,15 @@ class TaskTime:
     def start(self, timelines: Timelines, nodes: Container[str] | None = None) -> None:
         """Begin anew with the times of another epoch, or for other nodes of the same one."""
         self._timelines, self._nodes, self._last, self._at = timelines, nodes, NO_ORIGIN, (-1, -1)
+        self._running = self._stores_of(nodes) if nodes else self._stores
         for group, cursor in self._cursors.items():
             cursor.start(timelines.timeline(group))
+
+    def _stores_of(self, nodes: Container[str]) -> list[tuple[str, Any]]:
+        """Return the stores that nodes use: those of other steps have a time of their own."""
+        topology = self._task.topology
+        used = {store for node in topology.nodes if node in nodes for store in topology.stores_of(node)}
+        return [(name, store) for name, store in self._stores if name in used]
 
     def in_order(self, nodes: Iterable[str]) -> None:
         """Let nodes have their turn in this order, upstream first."""
@@ -139,33 +147,31 @@ class TaskTime:
         """Return the time of a clock at many records: with each of them, or without it."""
         feed = self._feeds.get(name, Feed())
         timeline = self._timelines.timeline(feed.group)
-        places, offsets, due, first = self._located(columns.spots)
+        places, offsets, released, first = self._located(columns.spots)
         time = (timeline.including if included else timeline.before)(places, offsets)
         if not included and first is not None:  # rows behind the first one of a record come after its time
             time = np.where(first, time, timeline.including(places, offsets))
-        if due is not None:  # rows that time has given out come before the record that moved it
-            time = np.where(due < _NEVER, np.minimum(timeline.before(places, offsets), due), time)
+        if released is not None:  # rows that time has given out come before the record that moved it
+            time = np.where(released, timeline.before(places, offsets), time)
         return columns.of_source(held(time, feed.hold))
 
     def _located(self, spots: Spots) -> tuple[Any, Any, Any, Any]:
-        """Return places and offsets of the source records of a batch, when those were due that time has given out (None: none has),
-        and which are the first of their record (None: all)."""
+        """Return places and offsets of the source records of a batch, which of them time has given out (None: none), and which are the
+        first of their record (None: all)."""
         if spots.located is None:
-            arrays, timelines, due, first = spots.arrays, self._timelines, None, None
+            arrays, timelines, released, first = spots.arrays, self._timelines, None, None
             if arrays is not None:
                 places = timelines.places(arrays["topic"], arrays["partition"], arrays["reached"])
                 offsets = arrays["offset"]
                 if "sub" in arrays:
-                    first = are_first(arrays["sub"])
-                if "sub" in arrays and arrays["sub"].shape[1] >= 4:
-                    due = _dues(arrays["sub"])
+                    first, released = are_first(arrays["sub"]), arrays["sub"][:, 0] == RELEASED
             else:
                 origins = [spots.origin(at) for at in range(spots.count)]
                 places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
                 offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
-                due = np.array([_due_or_never(origin.sub) for origin in origins], dtype=np.int64)
+                released = np.array([origin.sub[:1] == (RELEASED,) for origin in origins], dtype=bool)
                 first = np.array([is_first(origin.sub) for origin in origins], dtype=bool)
-            spots.located = places, offsets, due, first
+            spots.located = places, offsets, released, first
         located: tuple[Any, Any, Any, Any] = spots.located
         return located
 
@@ -199,7 +205,6 @@ class TaskTime:
             self._come_to(place, offset)
         self._last, self._at = origin, (place, offset)
         if origin.sub and origin.sub[0] == RELEASED:  # it comes before the record that moved time
-            self.cap(due_of(origin.sub))
             return
         for cursor in self._cursors.values():
             self._moved |= cursor.include(place, offset)
@@ -212,7 +217,7 @@ class TaskTime:
         The first one may be in another shard: that must make no difference.
         """
         nodes, stores = self._subtopology(source)
-        for name, store in self._stores:
+        for name, store in self._running:
             if name in stores:
                 store.reach()
         if self.waits:
@@ -228,15 +233,15 @@ class TaskTime:
             }
         return self._subtopologies[source]
 
-    def cap(self, due: int) -> None:
-        """Let clocks show no more than this time of the sources: a row that time gives out meets the time at which it was due.
+    def cap(self) -> None:
+        """Let clocks show the time before the record that moved it: a row that time gives out comes before that record.
 
-        However late the record came that moved time, so it is not late for the windows behind.
+        So it meets the same time in every shard, however late the record came that moved time.
         """
         self._capped = True
         for cursor in self._cursors.values():
             for clock in cursor.clocks:
-                clock.reach(min(cursor.now, due))
+                clock.reach(cursor.before)
 
     def uncap(self) -> None:
         """Let clocks show the time that it is."""
@@ -257,7 +262,7 @@ class TaskTime:
     def reach_stores(self) -> None:
         """Let the stores come to the time of their clocks."""
         self._moved = False
-        for _, store in self._stores:
+        for _, store in self._running:
             store.reach()
 
     def begin(self) -> None:
@@ -322,9 +327,11 @@ class TaskTime:
             if first is None or first >= (place, offset):
                 return
             for cursor in self._cursors.values():
-                cursor.come_to(*first)
-                cursor.include(*first)
-            self.reach_stores()
+                self._moved |= cursor.come_to(*first)
+            if self._moved:  # what leaves comes before the record that moves time
+                self.reach_stores()
+            for cursor in self._cursors.values():
+                self._moved |= cursor.include(*first)
             self._last = self._timelines.origin(*first)
             self._run_due(self._last)
 
@@ -371,24 +378,6 @@ class TaskTime:
 def held(times: Any, hold: int) -> Any:
     """Return the times of sources as a clock has them that stays behind."""
     return np.where(times < 0, times, np.maximum(times - hold, 0)) if hold else times
-
-
-def due_of(sub: tuple[int, ...]) -> int:
-    """Return when a row was due, by its position.
-
-    >>> due_of(released_at(NO_ORIGIN, 3, 1 << 33, b"k").sub) == 1 << 33
-    True
-    """
-    return sub[2] << 32 | sub[3]
-
-
-def _due_or_never(sub: tuple[int, ...]) -> int:
-    return due_of(sub) if sub and sub[0] == RELEASED else _NEVER
-
-
-def _dues(subs: Any) -> Any:
-    """Return when rows were due, by their positions; never, for those that no time has given out."""
-    return np.where(subs[:, 0] == RELEASED, subs[:, 2] << 32 | subs[:, 3], _NEVER)
 
 
 def released_at(origin: Origin, number: int, time: int, key: bytes) -> Origin:

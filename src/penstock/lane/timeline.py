@@ -222,7 +222,7 @@ class Timelines:
 class Cursor:
     """A task's way through a timeline, from record to record, and the clocks that go along."""
 
-    __slots__ = ("_at", "_next", "clocks", "now", "timeline")
+    __slots__ = ("_at", "_next", "before", "clocks", "now", "timeline")
 
     def __init__(self, timeline: Timeline) -> None:
         self.clocks: list[EventTime] = []
@@ -232,6 +232,8 @@ class Cursor:
         """Begin at the beginning of a timeline."""
         self.timeline = timeline
         self._move(0)
+        #: the time just before the record that the cursor came to last
+        self.before = self.now
 
     def _move(self, at: int) -> None:
         timeline = self.timeline
@@ -248,8 +250,11 @@ class Cursor:
 
     def come_to(self, place: int, offset: int) -> bool:
         """Come to just before a record; return whether time has changed."""
-        if self._next > place:
-            return False
+        changed = self._next <= place and self._advance(place, offset)
+        self.before = self.now
+        return changed
+
+    def _advance(self, place: int, offset: int) -> bool:
         timeline = self.timeline
         at = int(np.searchsorted(timeline.places, place, side="right"))
         while at > self._at and timeline.places[at - 1] == place and timeline.offsets[at - 1] >= offset:
@@ -266,6 +271,7 @@ class Cursor:
         while at and timeline.places[at - 1] == place and timeline.offsets[at - 1] >= offset:
             at -= 1
         self._move(at)
+        self.before = self.now
 
     def include(self, place: int, offset: int) -> bool:
         """Take in a record, if it moves time; return whether it does. To be called after ``come_to``."""

@@ -71,11 +71,6 @@ class OperatorContext(NodeHost, Protocol):
         """Tell that the row that ``release`` was for has gone."""
         ...
 
-    @property
-    def is_releasing(self) -> bool:
-        """Whether the record at hand is one that a node has given out because time has come."""
-        ...
-
     def schedule_at(self, schedule: Schedule, f: Callable[[int], None]) -> Cancellable:
         """Call ``f(due time)`` at the times of a schedule, by the wall clock."""
         ...

@@ -94,12 +94,15 @@ class StreamTableJoin(Operator):
         buffer, clock = context.store(self.buffer), context.event_time()
         put, release = buffer.put, buffer.release
 
-        def join_released(until: int) -> None:
+        def join_released(until: int, at_hand: bytes | None = None) -> None:
             origin, taken = context.origin, 0
             released = release(until)
             try:
                 for raw_key, came_from, *record in released:
                     taken += 1
+                    if raw_key == at_hand:  # it goes on at once
+                        join(*record)
+                        continue
                     context.release(record[2] + grace, raw_key)
                     context.origin = came_from
                     try:
@@ -119,8 +122,7 @@ class StreamTableJoin(Operator):
             if key is None or value is None or clock.now - grace > timestamp:
                 join(key, value, timestamp, headers)
                 return
-            put(key, value, timestamp, headers)
-            join_released(clock.now - grace)
+            join_released(clock.now - grace, put(key, value, timestamp, headers))
 
         def due() -> int | None:
             earliest: int | None = buffer.earliest()

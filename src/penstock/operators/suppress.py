@@ -65,6 +65,12 @@ class Suppress(Operator):
             finally:
                 context.released()
 
+        def pass_on(
+            raw_key: bytes, time: int, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _: Origin
+        ) -> None:
+            if new is not None or keep_tombstones:
+                forward(key, Change(new, old), timestamp, headers)
+
         def on_record(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
             now = clock.now
             if windows.now < now:  # a window is not closed before the node that fills it says so
@@ -73,10 +79,14 @@ class Suppress(Operator):
             if final and key.end < buffer.evicted and change.new is not None and not buffer.holds(key):
                 drop_late("late_window", key.start, key.end, buffer.evicted + wait)
                 return
-            if context.is_releasing:  # rows that other nodes give out together may be in other shards: none comes first
+            time = key.end if window_end_time else timestamp
+            if time <= now - wait and not buffer.holds(key):  # it goes on at once, behind what is due
                 evict_until(now - wait, emit)
-            put(key.end if window_end_time else timestamp, key, change.new, change.old, timestamp, headers)
-            evict_until(now - wait, emit)
+                put(time, key, change.new, change.old, timestamp, headers)
+                evict_until(now - wait, pass_on)
+            else:
+                put(time, key, change.new, change.old, timestamp, headers)
+                evict_until(now - wait, emit)
             if limited and (buffer.records > max_records or buffer.size_bytes > max_bytes):
                 if shut_down:
                     raise self._full(buffer, context)

@@ -80,8 +80,8 @@ class JoinBufferStore(Store):
             return unpack_time(kept)
         return max((parse_grace_key(row[0])[2] for row in self._rows.scan(None, None)), default=0)
 
-    def put(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        """Hold back the record at hand."""
+    def put(self, key: Any, value: Any, timestamp: int, headers: Headers) -> bytes:
+        """Hold back the record at hand; return the bytes under which it waits."""
         self._sequence = (self._sequence + 1) & MAX_SEQUENCE
         origin = self._context.origin
         context = BufferContext(timestamp, origin.offset, origin.topic or "", origin.partition, headers)
@@ -90,6 +90,7 @@ class JoinBufferStore(Store):
         self._rows.dirty[raw_key] = (raw, timestamp, (), origin, 0)
         if timestamp < self._least:
             self._least = timestamp
+        return raw_key
 
     def release(self, until: int) -> list[Released]:
         """Remove and return, in order, the records with a timestamp up to this one."""

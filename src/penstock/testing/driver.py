@@ -101,6 +101,7 @@ class TopologyTestDriver:
         self._barriers = 0
         self._emitted = 0  # rows for later steps, in this epoch
         self._siblings = Siblings()
+        self._leaving: list[Raw] = []  # rows for later steps
         self._untold: list[int] = []  # levels that have not heard yet of the time at the end
 
     # topics
@@ -265,7 +266,7 @@ class TopologyTestDriver:
                 self._write_changelogs()
                 self._barriers += 1
         except BaseException:
-            self._untold = []
+            self._untold, self._leaving = [], []
             raise
 
     def _poll(self) -> Decoded:
@@ -288,7 +289,7 @@ class TopologyTestDriver:
         self._lanes.begin(
             self._lanes.told(() if record is None else {(record.origin.topic or "", record.origin.partition)})
         )
-        self._untold = sorted(set(self._lanes.levels.values()))
+        self._untold = list(range(max(self._lanes.levels.values(), default=0) + 1))
 
     def _tell_time(self) -> None:
         """Bring the levels to the end of time that have no record left."""
@@ -304,6 +305,13 @@ class TopologyTestDriver:
     def _tell(self, level: int) -> None:
         self._lanes.tell(level)
         self._flush()
+        ready = [raw for raw in self._leaving if self._level_of(raw) == level + 1]
+        self._leaving = [raw for raw in self._leaving if self._level_of(raw) > level + 1]
+        for raw in sorted(ready, key=_place):
+            self._enqueue(raw)
+
+    def _level_of(self, raw: Raw) -> int:
+        return self._lanes.levels[self._lanes.source_of(raw.topic) or ""]
 
     def _flush(self) -> None:
         self._lanes.flush()
@@ -320,11 +328,16 @@ class TopologyTestDriver:
             self._heap.offer(self._queues[place])
 
     def _publish(self, rows: list[Row]) -> None:
-        """Show the rows, and feed back those whose topic some source or global table reads."""
+        """Show the rows, and feed back those whose topic some source or global table reads.
+
+        Rows for a later step wait until all steps before it have come to their end: those of several shards go on in order.
+        """
         for row in rows:
             raw = self._written(row)
-            if self._lanes.source_of(raw.topic) is not None:
-                self._enqueue(self._positioned(raw) if row.internal else raw)
+            if row.internal:
+                self._leaving.append(self._positioned(raw))
+            elif self._lanes.source_of(raw.topic) is not None:
+                self._enqueue(raw)
             if raw.topic in self._lanes.globals.topics:
                 self._lanes.globals.apply(raw)
 
@@ -362,9 +375,7 @@ class TopologyTestDriver:
         reached = self._lanes.reached(raw)
         record = self._lanes.read(source, raw, reached)
         if record is not None:
-            origin = record.origin
-            place = (origin.reached, origin.topic, origin.partition, origin.offset, origin.sub)
-            by_level.setdefault(self._lanes.levels[source], []).append((place, record))
+            by_level.setdefault(self._lanes.levels[source], []).append((_place(record), record))
 
     def _pass_on(self, rows: list[Row], by_level: dict[int, list[tuple[Any, Decoded]]]) -> None:
         """Give internal rows to their level, in order of their source record; a topic that is read again waits for the next epoch."""
@@ -417,6 +428,13 @@ class TopologyTestDriver:
         offset = self._offsets.get((topic, partition), 0)
         self._offsets[topic, partition] = offset + 1
         return Raw(topic, partition, offset, key, value, timestamp, headers)
+
+
+def _place(record: Raw | Decoded) -> tuple[Any, ...]:
+    """Return what rows of a step are ordered by."""
+    origin = record.origin
+    assert origin is not None
+    return origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub
 
 
 def _at_least_one(number: int, name: str) -> int:
