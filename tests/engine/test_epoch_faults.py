@@ -6,8 +6,11 @@ in both exactly once, and the offsets of the group are those of the last epoch r
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from itertools import product
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -291,3 +294,21 @@ def test_observers_are_told_before_each_step_of_the_table_and_after_the_last():
     loop.observers.append(lambda step, epoch: told.append((step, epoch)))
     assert loop.step()
     assert told == [(moment, 1) for moment in (*STEPS, "published")]
+
+
+def test_the_rows_of_a_failed_attempt_are_let_go_before_the_next_one_runs(caplog):
+    caplog.set_level("CRITICAL", "penstock.engine")  # what is captured keeps the error
+    plan = Plan((S.SEND_OFFSETS, BEFORE, BrokerError("x", abortable=True), 0))
+    loop = World().start(plan)
+    run, made, alive = loop.attempts.context.lanes.run, [], []
+
+    def watched(orders, ranges):
+        gc.collect()
+        alive.append(sum(table() is not None for table in made))
+        table = run(orders, ranges)
+        made.append(weakref.ref(table))
+        return table
+
+    loop.attempts.context.lanes = SimpleNamespace(run=watched, follow=lambda orders: None, spent={})
+    assert loop.step()
+    assert alive == [0, 0]
