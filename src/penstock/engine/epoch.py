@@ -265,16 +265,20 @@ def is_limit(error: BaseException) -> bool:
 
 
 def describe() -> str:
-    """Return the table as Markdown, and the states as a Mermaid picture."""
-    rows, edges = ["| state | event | action | next state |", "| --- | --- | --- | --- |"], []
+    """Return the table as Markdown, what the events mean, and the states as a Mermaid picture."""
     states: dict[tuple[str, Transition], list[EpochState]] = {}
     for state, row in TABLE.items():
         for transition in dict.fromkeys(row.values()):
             events = ", ".join(event for event, found in row.items() if found == transition)
             states.setdefault((events, transition), []).append(state)
-            edges.append(f"    {state.name} --> {transition.state.name}: {events}")
+    rows, edges = ["| state | event | action | next state |", "| --- | --- | --- | --- |"], []
     for (events, (action, following)), these in states.items():
-        named = f"{these[0]} to {these[-1]}" if len(these) > 4 else ", ".join(these)  # successive steps
-        rows.append(f"| {named} | {events} | {action} | {following} |")
+        steps = len(these) > 4  # those of a transaction
+        rows.append(f"| {these[0]} to {these[-1]} |" if steps else f"| {', '.join(these)} |")
+        rows[-1] += f" {events} | {action} | {following} |"
+        for name in ["TRANSACTION"] if steps else [state.name for state in these]:
+            edges.append(f"    {name} --> {following.name}: {events}")
     meanings = ["| event | when |", "| --- | --- |", *(f"| {event} | {event.meaning} |" for event in E)]
-    return "\n".join([*rows, "", *meanings, "", "```mermaid", "stateDiagram-v2", *edges, "```"])
+    inner = [f"        {state.name}" for state in TRANSACTION]
+    picture = ["```mermaid", "stateDiagram-v2", "    state TRANSACTION {", *inner, "    }", *edges, "```"]
+    return "\n".join([*rows, "", *meanings, "", *picture])
