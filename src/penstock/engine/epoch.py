@@ -259,9 +259,9 @@ def is_retriable(error: BrokerError) -> bool:
     return (error.retriable or error.abortable) and not error.fatal
 
 
-def is_limit(error: BaseException) -> bool:
+def is_limit(error: BrokerError) -> bool:
     """Whether a broker refused rows beyond the limits of their topic."""
-    return isinstance(error, BrokerError) and error.code in BEYOND_LIMITS
+    return error.code in BEYOND_LIMITS
 
 
 def describe() -> str:
