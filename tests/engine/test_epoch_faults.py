@@ -76,21 +76,29 @@ class Clock:
         self.now += round(seconds * 1000)
 
 
+class Killed(BaseException):
+    """The process has ended: nothing that it would do after this reaches the log."""
+
+
 class Plan:
     """Faults that are still to come: (state, when) → errors, and by how many milliseconds each is late."""
 
     def __init__(self, *faults: tuple[EpochState, str, BaseException, int]) -> None:
         self.left = list(faults)
         self.clock = Clock()
+        self.killed = False
         self.loop: Loop | None = None
 
     def __call__(self, when: str) -> None:
-        """Fail if it is planned for what the loop does now."""
+        """Fail if it is planned for what the loop does now; a process that was killed does nothing any more."""
+        if self.killed:
+            raise Killed
         state = None if self.loop is None else self.loop._machine.state
         for fault in self.left:
             if fault[:2] == (state, when):
                 self.left.remove(fault)
                 self.clock.now += fault[3]
+                self.killed = isinstance(fault[2], Killed)
                 raise fault[2]
 
 
@@ -181,7 +189,7 @@ class World:
         try:
             while loop.step():
                 self.check()
-        except (BrokerError, EngineError, ProductionError, ValueError):
+        except (BrokerError, EngineError, ProductionError, ValueError, Killed):
             assert loop._machine.state is S.FAILED
         self.check()
         again = self.start(Plan())
@@ -262,6 +270,19 @@ def test_a_second_fault_while_the_first_one_is_dealt_with_changes_nothing():
         world.check_all()
         met[loop._machine.state, len(plan.left)] += 1
     assert min(met[S.IDLE, 0], met[S.FAILED, 0]) > 50
+
+
+def test_a_kill_of_the_driver_at_any_step_changes_nothing_also_while_a_fault_is_dealt_with():
+    first = {
+        S.ABORT: (S.SEND_OFFSETS, BEFORE, FAULTS["away"][0], 0),
+        S.SETTLE: (S.COMMIT, AFTER, FAULTS["no answer"][0], 0),
+        S.LOCATE_ENDS: (S.SEND_OFFSETS, BEFORE, FAULTS["away"][0], 0),
+    }
+    for state, when in [*POINTS, *product(first, (BEFORE, AFTER))]:
+        world, plan = World(), Plan(*filter(None, [first.get(state)]), (state, when, Killed(), 0))
+        world.run(plan)
+        assert plan.killed, (state, when)
+        world.check_all()
 
 
 def test_a_fault_that_does_not_pass_is_given_up_and_nothing_of_it_is_seen():
