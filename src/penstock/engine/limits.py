@@ -1,8 +1,9 @@
 """The limits of topics: how large a row may be, and how far its timestamp may be from the broker's clock.
 
-A broker rejects a row beyond them with its whole batch, when it is too late to go on without it. So rows are checked before they
-are sent, and given to ``on_production_error``. The limits are read when the application starts, and again when a broker rejects
-rows all the same: in a topic that a record has named, after a setting was changed, or because its clock is not ours.
+A broker rejects a row beyond them with its whole batch, when it is too late to go on without it. So rows are checked
+before they are sent, and given to ``on_production_error``. The limits are read when the application starts, and again
+when a broker rejects rows all the same: in a topic that a record has named, after a setting was changed, or because
+its clock is not ours.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Limits:
                 self._sinks.setdefault(node.topic, []).append(name)
 
     def learn(self, topics: Iterable[str], *, refused: bool = False) -> int | None:
-        """Read the limits of topics; return the smallest row size below the client's. ``refused``: a broker has rejected rows."""
+        """Read the limits of topics; return the smallest row size below the client's. ``refused``: rows were."""
         smallest = None
         for topic in topics:
             found = self._log.admin.configs(topic)

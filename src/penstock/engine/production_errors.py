@@ -1,4 +1,4 @@
-"""Rows that their topic does not accept: recognised before they are sent (``engine.limits``), and given to ``on_production_error``."""
+"""Rows that their topic does not accept (``engine.limits``): they are given to ``on_production_error``, not sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.record import NO_ORIGIN, Origin
 
 
 class ProductionErrorHandler:
-    """Produces the rows of one epoch. ``places``: the source record of each row, by its position; none where rows do not carry it."""
+    """Produces the rows of one epoch. ``places``: the source record of each, by position; none where rows do not carry it."""
 
     def __init__(self, work: Work, places: Sequence[bytes | None] = ()) -> None:
         self._work = work
@@ -42,7 +42,7 @@ class ProductionErrorHandler:
                 self.refuse(row, ProductionError(said))
 
     def _letter(self, row: Row) -> Row:
-        """Return a dead letter with the nearest timestamp that its topic accepts; its own becomes a header. It must not be lost."""
+        """Return a dead letter with the nearest timestamp that its topic accepts; its own becomes a header."""
         topic, partition, key, value, time, headers = row
         context = self._work.context
         nearest = context.limits.of(topic).nearest(time, context.clock.now_ms())
@@ -51,7 +51,7 @@ class ProductionErrorHandler:
         return topic, partition, key, value, nearest, (*headers, (f"{HEADER_PREFIX}timestamp", str(time).encode()))
 
     def refuse(self, row: Row, error: ProductionError) -> None:
-        """Apply ``on_production_error`` to a row; raise if it says fail. A dead letter is the source record, as for all errors."""
+        """Apply ``on_production_error`` to a row; raise if it says fail. A dead letter is always the source record."""
         work, context, origin = self._work, self._work.context, self._origin()
         sinks = context.limits.sinks_of(row[0])
         error = ProductionError(str(error), node=sinks, origin=None if origin is NO_ORIGIN else origin)
