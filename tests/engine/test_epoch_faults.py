@@ -6,8 +6,11 @@ in both exactly once, and the offsets of the group are those of the last epoch r
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from itertools import product
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -73,21 +76,29 @@ class Clock:
         self.now += round(seconds * 1000)
 
 
+class Killed(BaseException):
+    """The process has ended: nothing that it would do after this reaches the log."""
+
+
 class Plan:
     """Faults that are still to come: (state, when) → errors, and by how many milliseconds each is late."""
 
     def __init__(self, *faults: tuple[EpochState, str, BaseException, int]) -> None:
         self.left = list(faults)
         self.clock = Clock()
+        self.killed = False
         self.loop: Loop | None = None
 
     def __call__(self, when: str) -> None:
-        """Fail if it is planned for what the loop does now."""
+        """Fail if it is planned for what the loop does now; a process that was killed does nothing any more."""
+        if self.killed:
+            raise Killed
         state = None if self.loop is None else self.loop._machine.state
         for fault in self.left:
             if fault[:2] == (state, when):
                 self.left.remove(fault)
                 self.clock.now += fault[3]
+                self.killed = isinstance(fault[2], Killed)
                 raise fault[2]
 
 
@@ -178,7 +189,7 @@ class World:
         try:
             while loop.step():
                 self.check()
-        except (BrokerError, EngineError, ProductionError, ValueError):
+        except (BrokerError, EngineError, ProductionError, ValueError, Killed):
             assert loop._machine.state is S.FAILED
         self.check()
         again = self.start(Plan())
@@ -261,6 +272,19 @@ def test_a_second_fault_while_the_first_one_is_dealt_with_changes_nothing():
     assert min(met[S.IDLE, 0], met[S.FAILED, 0]) > 50
 
 
+def test_a_kill_of_the_driver_at_any_step_changes_nothing_also_while_a_fault_is_dealt_with():
+    first = {
+        S.ABORT: (S.SEND_OFFSETS, BEFORE, FAULTS["away"][0], 0),
+        S.SETTLE: (S.COMMIT, AFTER, FAULTS["no answer"][0], 0),
+        S.LOCATE_ENDS: (S.SEND_OFFSETS, BEFORE, FAULTS["away"][0], 0),
+    }
+    for state, when in [*POINTS, *product(first, (BEFORE, AFTER))]:
+        world, plan = World(), Plan(*filter(None, [first.get(state)]), (state, when, Killed(), 0))
+        world.run(plan)
+        assert plan.killed, (state, when)
+        world.check_all()
+
+
 def test_a_fault_that_does_not_pass_is_given_up_and_nothing_of_it_is_seen():
     for state, when in POINTS:
         for name in ("abortable", "worker lost", "stuck"):
@@ -291,3 +315,21 @@ def test_observers_are_told_before_each_step_of_the_table_and_after_the_last():
     loop.observers.append(lambda step, epoch: told.append((step, epoch)))
     assert loop.step()
     assert told == [(moment, 1) for moment in (*STEPS, "published")]
+
+
+def test_the_rows_of_a_failed_attempt_are_let_go_before_the_next_one_runs(caplog):
+    caplog.set_level("CRITICAL", "penstock.engine")  # what is captured keeps the error
+    plan = Plan((S.SEND_OFFSETS, BEFORE, BrokerError("x", abortable=True), 0))
+    loop = World().start(plan)
+    run, made, alive = loop.attempts.context.lanes.run, [], []
+
+    def watched(orders, ranges):
+        gc.collect()
+        alive.append(sum(table() is not None for table in made))
+        table = run(orders, ranges)
+        made.append(weakref.ref(table))
+        return table
+
+    loop.attempts.context.lanes = SimpleNamespace(run=watched, follow=lambda orders: None, spent={})
+    assert loop.step()
+    assert alive == [0, 0]

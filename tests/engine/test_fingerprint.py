@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder, TimeWindows, Topology
-from penstock.engine.fingerprint import check_same, difference, fingerprint, story
+from penstock.engine.fingerprint import canonical_topology, check_same, difference, fingerprint
 from penstock.engine.record import EpochRecord, pack
 from penstock.errors import ConfigError, TopologyChanged
 
@@ -37,7 +37,7 @@ def with_store(spec) -> Topology:
 
 def recorded(topology: Topology, **changes) -> EpochRecord:
     fields = {"epoch": 41, "token": "t", "application_id": "shop", "shards": 16, "lanes": 2} | changes
-    return EpochRecord(**fields, fingerprint=fingerprint(topology), topology=pack(story(topology)))
+    return EpochRecord(**fields, fingerprint=fingerprint(topology), topology=pack(canonical_topology(topology)))
 
 
 def test_the_same_program_has_the_same_fingerprint():
@@ -66,8 +66,8 @@ def test_the_name_of_the_function_that_chooses_a_topic_is_not_in_the_fingerprint
 
     chosen = counts(out=by_key)
     assert fingerprint(chosen) == fingerprint(counts(out=lambda key, value, context: value))
-    assert "topic: chosen by record" in story(chosen)
-    assert "by_key" not in story(chosen)
+    assert "topic: chosen by record" in canonical_topology(chosen)
+    assert "by_key" not in canonical_topology(chosen)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ class Scaled:
 )
 def test_a_serde_of_the_users_own_is_named_without_its_address(make):
     one, other = make(), make()
-    first = story(with_store(Stores.key_value("s", value=one)))
-    assert first == story(with_store(Stores.key_value("s", value=other)))
+    first = canonical_topology(with_store(Stores.key_value("s", value=one)))
+    assert first == canonical_topology(with_store(Stores.key_value("s", value=other)))
     assert "0x" not in first
 
 
@@ -187,7 +187,7 @@ def test_every_kind_of_store_has_its_line():
     stream = builder.stream("lines", value=Serdes.string)
     stream.group_by_key().windowed_by(TimeWindows(1000)).count(store="by-time")
     builder.global_table("rates", store="rates")
-    said = story(builder.build())
+    said = canonical_topology(builder.build())
     assert (
         "by-time: window, key Serdes.string, value Serdes.int64, persistent, logged, timestamped, retention 1000"
         in said
@@ -196,10 +196,10 @@ def test_every_kind_of_store_has_its_line():
 
 
 def test_the_difference_shows_the_lines_that_changed():
-    said = difference(story(counts()), story(counts(store="totals")))
+    said = difference(canonical_topology(counts()), canonical_topology(counts(store="totals")))
     assert "-  counts: key_value, key Serdes.string" in said
     assert "+  totals: key_value, key Serdes.string" in said
-    assert difference(story(counts()), story(counts())) == ""
+    assert difference(canonical_topology(counts()), canonical_topology(counts())) == ""
 
 
 def test_the_same_topology_goes_on():

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import StreamsBuilder
 from penstock.engine.committed_state import CommittedState
-from penstock.engine.fingerprint import fingerprint, story
+from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.record import pack, rows_of
 from penstock.engine.recovery import learn
 from penstock.engine.topics import ensure_own
@@ -50,7 +50,9 @@ def run_epoch(log, *, rows=3, commit=True):
     committed = replace(
         CommittedState("shop", "life", 1, (ShardOrder(), ShardOrder())), epoch=1, changelogs={"counts": [rows + 1, 0]}
     )
-    record = committed.record("1.a", fingerprint=fingerprint(topology), topology=pack(story(topology)), committed_at=1)
+    record = committed.record(
+        "1.a", fingerprint=fingerprint(topology), topology=pack(canonical_topology(topology)), committed_at=1
+    )
     producer = log.producer("shop")
     producer.init()
     producer.begin()

@@ -37,7 +37,7 @@ class Admission:
         positions: Mapping[TopicPartition, int],
         source_of: Mapping[str, str],
     ) -> dict[TopicPartition, int]:
-        """Say how many offsets of each partition are read. ``positions``: where they are read from."""
+        """Return how many offsets of each partition are read. ``positions``: where they are read from."""
         if sum(waiting.values()) <= self.limit:
             return dict(waiting)
         groups: dict[str, dict[TopicPartition, int]] = {}
@@ -108,7 +108,7 @@ def _keeps(topology: Topology, name: str) -> bool:
 
 
 def share(waiting: Mapping[K, int], limit: int) -> dict[K, int]:
-    """Say how much of each is read when not more than ``limit`` can be: in proportion, but something of each.
+    """Return how much of each is read when not more than ``limit`` can be: in proportion, but something of each.
 
     >>> share({("a", 0): 90, ("a", 1): 10, ("b", 0): 1}, 12)
     {('a', 0): 9, ('a', 1): 2, ('b', 0): 1}

@@ -113,14 +113,14 @@ class Attempts:
     def judge(self, state: EpochState, error: BaseException, *, stopping: bool) -> tuple[EpochEvent, BaseException]:
         """Return which event an error is, and the error to raise if it is not mended."""
         age, learnt = self._transaction.age, False
-        if is_limit(error) and state in STEPS:
-            assert isinstance(error, BrokerError)
+        limit = error if state in STEPS[:-1] and isinstance(error, BrokerError) and is_limit(error) else None
+        if limit is not None:
             try:
-                learnt = self.context.limits.adapt(error.code, +self._current.written)
+                learnt = self.context.limits.adapt(limit.code, +self._current.written)
             except BrokerError as other:
                 return event_of(state, other, age=age), other
         event = event_of(state, error, age=age, learnt=learnt, traceable=not self._traced, stopping=stopping)
-        if event is EpochEvent.FATAL and is_limit(error):
+        if event is EpochEvent.FATAL and limit is not None:
             refused = ProductionError(str(error))
             refused.__cause__ = error
             return event, refused

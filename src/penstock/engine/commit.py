@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.epoch import EpochState
+from penstock.engine.production_errors import ProductionErrorHandler
 from penstock.engine.record import PART_BYTES, rows_of
-from penstock.engine.refusal import Judge
 from penstock.engine.work import Work
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
@@ -52,7 +52,7 @@ def produce_sinks(work: Work) -> None:
         added = ((work.context.config["epoch_header"], str(work.orders.epoch).encode()),)
     for topic, batch in _by_name(rows):
         work.written[topic] += len(batch)
-        Judge(work, _origins(batch)).hand_over(_columns(topic, batch, added))
+        ProductionErrorHandler(work, _origins(batch)).hand_over(_columns(topic, batch, added))
 
 
 def produce_changelog(work: Work) -> None:

@@ -30,7 +30,8 @@ class CommittedState:
     lanes: int
     shards: tuple[ShardOrder, ...]
     epoch: int = 0
-    #: store → end offset of its changelog, by shard; stores that were removed from the topology included, they may come back
+    #: store → end offset of its changelog, by shard; stores that were removed from the topology included, they may
+    #: come back
     changelogs: Mapping[str, list[int]] = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
     reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class CommittedState:
         now: int = 0,
         told: Told = NOTHING,
     ) -> CommittedState:
-        """Return the committed state of the next barrier. ``positions`` and ``changelogs``: input and changelog offsets then.
+        """Return the committed state of the next barrier. ``positions``, ``changelogs``: input and changelog offsets.
 
         ``now`` and ``told``: the wall clock and the time update of the epoch.
         """
@@ -185,7 +186,7 @@ class CommittedState:
     def due(self, waking: Mapping[int, Container[int]]) -> int | None:
         """Return when the next wall-clock punctuation, timer or schedule is due, in milliseconds, or None.
 
-        ``waking``: level → the shards that an epoch without input runs; what an earlier topology left in others is ignored.
+        ``waking``: level → the shards that an epoch without input runs; what is left in others is ignored.
         """
         dues = [
             shot["punctuations"]["wall_clock_time"].get("next")

@@ -64,7 +64,7 @@ class Couriers:
         return answers
 
     def notify(self, orders: bytes) -> None:
-        """Tell the tasks that are there of a barrier."""
+        """Send a barrier to the connected tasks."""
         for courier in self._couriers:
             courier.notify(orders)
 
@@ -188,7 +188,7 @@ class _Call:
         self.since = 0
 
     def has_called(self) -> bool:
-        """Tell whether the task is on the line; nobody waits for it here."""
+        """Return whether the task is connected, without waiting."""
         if self.line is None:
             try:
                 self.line, _ = self.door.accept()

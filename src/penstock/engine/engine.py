@@ -18,7 +18,7 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
 from penstock.engine.expiry import Expiry
-from penstock.engine.fingerprint import fingerprint, story
+from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop
 from penstock.engine.offsets import Input
@@ -130,7 +130,7 @@ class Engine:
             self.config,
             self._clock,
             fingerprint(self.topology),
-            pack(story(self.topology)),
+            pack(canonical_topology(self.topology)),
             partitions,
             limits,
         )

@@ -1,15 +1,17 @@
 """The epoch as a state machine: what may happen at each step, and what is done about it. No I/O.
 
-Everything that affects the state machine lives in this file: the states, the events, the table of transitions, and which
-event an error is. `engine.loop` performs it. ``docs/epoch.md`` is generated from it.
+Everything that affects the state machine lives in this file: the states, the events, the table of transitions, and
+which event an error is. `engine.loop` performs it. ``docs/epoch.md`` is generated from it.
 
 An epoch is a Kafka transaction around the results of one run of the lanes::
 
-    choose → run lanes → begin → produce sinks → produce changelog → produce epoch record → send offsets → commit → publish
+    choose → run lanes → begin → produce sinks → produce changelog → produce epoch record → send offsets → commit
+           → publish
 
-A fault before the commit aborts, and the epoch is run again. Where the outcome of a transaction is not known, because the
-answer to the commit was lost or the producer can no longer end it, ``settle`` finds out: ``init_transactions`` ends what was
-open, and the last epoch record tells whether it was committed. A fence by another instance ends the application at once.
+A fault before the commit aborts, and the epoch is run again. Where the outcome of a transaction is not known, because
+the answer to the commit was lost or the producer can no longer end it, ``settle`` finds out: ``init_transactions``
+ends what was open, and the last epoch record tells whether it was committed. A fence by another instance ends the
+application at once.
 """
 
 from __future__ import annotations
@@ -102,7 +104,8 @@ STEPS = tuple(EpochState)[1:9]
 #: the steps during which a transaction is open
 TRANSACTION = STEPS[1:-1]
 FINAL = frozenset(tuple(EpochState)[-4:])
-#: what a broker answers to rows beyond the limits of their topic; the last: what librdkafka says of the others in their batch
+#: what a broker answers to rows beyond the limits of their topic; the last: what librdkafka says of the others in
+#: their batch
 BEYOND_LIMITS = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD"})
 #: actions that the retry policy delays and bounds, and that a stop prevents
 RETRYING = frozenset({A.RUN_AGAIN, A.RUN_HALVES})
@@ -187,7 +190,7 @@ class EpochMachine:
         self.state = S.IDLE
 
     def handle(self, event: EpochEvent, *, stopping: bool = False) -> EpochAction:
-        """Go to the next state; return what is done on the way. An epoch that would be run again is left if it is to stop."""
+        """Go to the next state; return what is done on the way. ``stopping``: nothing is run again."""
         action, self.state = TABLE[self.state][event]
         if stopping and action in RETRYING:
             action, self.state = TABLE[self.state][E.STOP_ASKED]
@@ -205,8 +208,8 @@ def event_of(
 ) -> EpochEvent:
     """Return which event an error is.
 
-    ``age``: how long the transaction is open, in parts of its timeout. ``learnt``: the limits of topics that refused rows are known
-    now. ``traceable``: another run can tell the source record of a row.
+    ``age``: how long the transaction is open, in parts of its timeout. ``learnt``: the limits of topics that refused rows
+    are known now. ``traceable``: another run can tell the source record of a row.
     """
     if isinstance(error, BrokerError):
         return _broker_event(state, error, age, learnt)
@@ -259,22 +262,26 @@ def is_retriable(error: BrokerError) -> bool:
     return (error.retriable or error.abortable) and not error.fatal
 
 
-def is_limit(error: BaseException) -> bool:
+def is_limit(error: BrokerError) -> bool:
     """Whether a broker refused rows beyond the limits of their topic."""
-    return isinstance(error, BrokerError) and error.code in BEYOND_LIMITS
+    return error.code in BEYOND_LIMITS
 
 
 def describe() -> str:
-    """Return the table as Markdown, and the states as a Mermaid picture."""
-    rows, edges = ["| state | event | action | next state |", "| --- | --- | --- | --- |"], []
+    """Return the table as Markdown, what the events mean, and the states as a Mermaid picture."""
     states: dict[tuple[str, Transition], list[EpochState]] = {}
     for state, row in TABLE.items():
         for transition in dict.fromkeys(row.values()):
             events = ", ".join(event for event, found in row.items() if found == transition)
             states.setdefault((events, transition), []).append(state)
-            edges.append(f"    {state.name} --> {transition.state.name}: {events}")
+    rows, edges = ["| state | event | action | next state |", "| --- | --- | --- | --- |"], []
     for (events, (action, following)), these in states.items():
-        named = f"{these[0]} to {these[-1]}" if len(these) > 4 else ", ".join(these)  # successive steps
-        rows.append(f"| {named} | {events} | {action} | {following} |")
+        steps = len(these) > 4  # those of a transaction
+        rows.append(f"| {these[0]} to {these[-1]} |" if steps else f"| {', '.join(these)} |")
+        rows[-1] += f" {events} | {action} | {following} |"
+        for name in ["TRANSACTION"] if steps else [state.name for state in these]:
+            edges.append(f"    {name} --> {following.name}: {events}")
     meanings = ["| event | when |", "| --- | --- |", *(f"| {event} | {event.meaning} |" for event in E)]
-    return "\n".join([*rows, "", *meanings, "", "```mermaid", "stateDiagram-v2", *edges, "```"])
+    inner = [f"        {state.name}" for state in TRANSACTION]
+    picture = ["```mermaid", "stateDiagram-v2", "    state TRANSACTION {", *inner, "    }", *edges, "```"]
+    return "\n".join([*rows, "", *meanings, "", *picture])

@@ -1,10 +1,10 @@
-"""How many records an epoch takes of a backlog: many, because each epoch has a fixed cost and writes a row for each key it
-updates, but no more than fit into memory and are done soon, so that a barrier is never far away.
+"""How many records an epoch takes of a backlog: many, because each epoch has a fixed cost and writes a row for each
+key it updates, but no more than fit into memory and are done soon, so that a barrier is never far away.
 
-There are two bounds. The *estimate* follows from the cost of the epochs so far. The *ceiling* is set when an epoch could not
-be run (a worker was lost, the transaction timed out, memory or bytes were exceeded): half of what failed, again and again
-until an epoch succeeds. It rises while epochs succeed, fast up to half of what failed and slowly from there, as TCP does
-after a loss; beyond what failed fast again, but step by step: what failed once may fail for good.
+There are two bounds. The *estimate* follows from the cost of the epochs so far. The *ceiling* is set when an epoch
+could not be run (a worker was lost, the transaction timed out, memory or bytes were exceeded): half of what failed,
+again and again until an epoch succeeds. It rises while epochs succeed, fast up to half of what failed and slowly from
+there, as TCP does after a loss; beyond what failed fast again, but step by step: what failed once may fail for good.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLOWLY = 16
 
 
 def cost_of(reports: Iterable[Report]) -> tuple[int, int, int]:
-    """Return the records that an epoch has read, their size in bytes as read, and the microseconds of work of all lanes."""
+    """Return the records that an epoch has read, their size in bytes, and the microseconds of work of all lanes."""
     reports = list(reports)
     read = [report for report in reports if report.level == READING] or [each for each in reports if each.level == 0]
     records, size = sum(report.records for report in read), sum(report.size for report in read)
@@ -88,7 +88,7 @@ class EpochSizer:
         self._rise(records)
 
     def fail(self, records: int, *, read: int = 0, size: int = 0) -> None:
-        """Halve an epoch of ``records`` that failed. ``read``, ``size``: records and bytes that were read before it failed."""
+        """Halve an epoch of ``records`` that failed. ``read``, ``size``: records and bytes that were read until then."""
         self._too_much = records
         self._ceiling = max(1, records // 2)
         if size:

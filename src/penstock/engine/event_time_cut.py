@@ -1,10 +1,11 @@
 """One event time for all partitions: how far each is read when more waits than an epoch takes.
 
-Within an epoch records are processed in order of their partition time. Cutting a backlog at one event time keeps this order
-across epochs: the epochs of a backlog together equal one epoch over all of it, or many small ones while the records arrived.
+Within an epoch records are processed in order of their partition time. Cutting a backlog at one event time keeps this
+order across epochs: the epochs of a backlog together equal one epoch over all of it, or many small ones while the
+records arrived.
 
-The cut is found by a search: look up where each partition reaches a timestamp, count the records before, and adjust the
-timestamp. The first guess follows from the rate of the last epoch.
+The cut is found by a search: look up where each partition reaches a timestamp, count the records before, and adjust
+the timestamp. The first guess follows from the rate of the last epoch.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ STRIDE = 8
 
 
 class Cut(NamedTuple):
-    """The offsets up to which partitions are earlier than a time. ``next``: timestamp of the first record after them."""
+    """Offsets up to which partitions are earlier than a time. ``next``: timestamp of the first record after them."""
 
     time: int
     offsets: Offsets
@@ -36,8 +37,8 @@ class Cut(NamedTuple):
 class EventTimeCut:
     """Finds the event time up to which the records of all partitions fill an epoch.
 
-    INVARIANT: never more than the limit, never nothing. Within one millisecond partitions are taken in order of their names,
-    as in a lane.
+    INVARIANT: never more than the limit, never nothing. Within a millisecond partitions are taken in order of their names, as
+    in a lane.
     """
 
     def __init__(self, log: Log, clock: Clock) -> None:
@@ -48,7 +49,7 @@ class EventTimeCut:
         self.requests = 0
 
     def choose(self, spans: Spans, limit: int) -> Offsets:
-        """Return the end offset of each partition. REQUIRES: more than ``limit`` offsets wait, and ``limit`` is at least 1."""
+        """Return the end offset of each partition. REQUIRES: more than ``limit`` offsets wait, ``limit`` is at least 1."""
         self._index.begin(spans)
         starts, ends = ({place: span[side] for place, span in spans.items()} for side in (0, 1))
         begin = below = self._looked_at(Cut(-1, starts, 0, -1), spans, limit)._replace(offsets=starts, taken=0)

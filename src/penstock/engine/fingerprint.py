@@ -1,6 +1,6 @@
 """Whether a topology is the one that the application's state was made with.
 
-The story of a topology is what its state depends on, as text: nodes, their names and how they are connected, topics, stores with
+The canonical topology is what its state depends on, as text: nodes, their names and how they are connected, topics, stores with
 their formats, and the keys by which records change their shard. What a function does is not in it: it may be changed at will.
 """
 
@@ -38,17 +38,17 @@ MATTERS = (
 
 
 def fingerprint(topology: Topology) -> str:
-    """Return a short text that differs for topologies whose stories differ."""
-    return hashlib.sha256(story(topology).encode()).hexdigest()
+    """Return a short text that differs for topologies whose canonical texts differ."""
+    return hashlib.sha256(canonical_topology(topology).encode()).hexdigest()
 
 
-def story(topology: Topology) -> str:
+def canonical_topology(topology: Topology) -> str:
     """Return what the fingerprint covers, to be read and compared.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()
     >>> _ = builder.stream("lines").group_by(lambda key, value: value).count(store="counts")
-    >>> print(story(builder.build()).partition("Stores:")[2].strip())
+    >>> print(canonical_topology(builder.build()).partition("Stores:")[2].strip())
     counts: key_value, key Serdes.string, value Serdes.int64, persistent, logged, timestamped
     Repartition:
       counts-repartition: by Serdes.string
@@ -62,8 +62,8 @@ def story(topology: Topology) -> str:
     return "\n".join([_structure(topology), "Stores:", *stores, "Repartition:", *sinks])
 
 
-def difference(old_story: str, new_story: str) -> str:
-    """Return the lines in which two stories differ, with a little of what is around them.
+def difference(old: str, new: str) -> str:
+    """Return the lines in which two canonical topologies differ, with a little of what is around them.
 
     >>> print(difference("a\\nb\\nc", "a\\nc"))
     --- before
@@ -73,7 +73,7 @@ def difference(old_story: str, new_story: str) -> str:
     -b
      c
     """
-    before, now = old_story.splitlines(), new_story.splitlines()
+    before, now = old.splitlines(), new.splitlines()
     return "\n".join(difflib.unified_diff(before, now, "before", "now", lineterm="", n=2))
 
 
@@ -95,17 +95,17 @@ def check_same(old: EpochRecord, topology: Topology, shards: int, *, allow_chang
     if not allow_change:
         raise TopologyChanged(
             f"the topology is not the one that {old.application_id!r} has run until epoch {old.epoch}:\n\n"
-            f"{difference(unpack(old.topology), story(topology))}\n\n"
+            f"{difference(unpack(old.topology), canonical_topology(topology))}\n\n"
             "To go on with it, keeping the rows of stores whose name and format are the same: --allow-topology-change. To begin "
             "anew: another application_id, or `penstock reset`. Names that Penstock made up count the nodes before them: give stores "
             "and nodes names of your own (store=, name=), and an edit elsewhere does not rename them"
         )
-    _check_kinds(unpack(old.topology), story(topology))
+    _check_kinds(unpack(old.topology), canonical_topology(topology))
     return False
 
 
-def _check_kinds(old_story: str, new_story: str) -> None:
-    before, now = _kinds(old_story), _kinds(new_story)
+def _check_kinds(old: str, new: str) -> None:
+    before, now = _kinds(old), _kinds(new)
     for store in before.keys() & now.keys():
         if before[store] != now[store]:
             raise TopologyChanged(
@@ -115,7 +115,7 @@ def _check_kinds(old_story: str, new_story: str) -> None:
 
 
 def _kinds(told: str) -> dict[str, str]:
-    """Return the kind of every store of a story."""
+    """Return the kind of every store of a canonical topology."""
     lines = told.partition("\nStores:\n")[2].partition("\nRepartition:")[0].splitlines()
     heads = (line.strip().partition(",")[0].rpartition(": ") for line in lines)
     return {name: kind for name, _, kind in heads}

@@ -1,8 +1,9 @@
-"""Inline epochs: an epoch of few records, which the driver reads itself and hands to a resident task (``lane.letter``).
+"""Inline epochs: an epoch of few records, which the driver reads itself and hands to a resident task
+(``lane.letter``).
 
-A Spark job that reads and shuffles costs the same for one record as for thousands, and much more than the records do. An
-inline epoch costs little, but where a plan has several steps one core does all of its work: an epoch is inline while that
-work is less than what it saves.
+A Spark job that reads and shuffles costs the same for one record as for thousands, and much more than the records do.
+An inline epoch costs little, but where a plan has several steps one core does all of its work: an epoch is inline
+while that work is less than what it saves.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class InlineEpochs:
         self._size = 0.0
 
     def write(self, orders: Orders, ranges: Sequence[Range]) -> list[Part] | None:
-        """Return the parts of an inline epoch, without rows if there is no input; None if the epoch is too large to be inline."""
+        """Return the parts of an inline epoch, without rows if there is no input; None if it is too large to be inline."""
         if not self.most_records:
             return None
         if not ranges:

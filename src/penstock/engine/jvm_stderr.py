@@ -1,8 +1,8 @@
 """Standard error of Spark's JVM: kept while Spark starts, then forwarded to this process' standard error.
 
-The log lines of a start help nobody unless it fails, so they are kept for the error message. Output of user functions in
-the workers arrives on the same pipe and must be shown, so everything after the start is forwarded to ``sys.stderr`` line by
-line; a live view that has replaced ``sys.stderr`` draws itself around the lines.
+The log lines of a start help nobody unless it fails, so they are kept for the error message. Output of user functions
+in the workers arrives on the same pipe and must be shown, so everything after the start is forwarded to
+``sys.stderr`` line by line; a live view that has replaced ``sys.stderr`` draws itself around the lines.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JvmStderr:
         self._hushed = True
 
     def listen_after(self, write: Callable[[str], object]) -> bool:
-        """Start forwarding after a marker line that ``write`` writes to the pipe; return whether the marker was read."""
+        """Start forwarding after a marker line that ``write`` writes to the pipe; return whether it was read."""
         self._mark = f"penstock-{uuid.uuid4().hex}"
         self._marked.clear()
         write(self._mark)

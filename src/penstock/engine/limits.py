@@ -1,8 +1,9 @@
-"""What topics take: how large a row may be, and how far its time may be from the broker's clock. Rows beyond that are the policy's.
+"""The limits of topics: how large a row may be, and how far its timestamp may be from the broker's clock.
 
-A broker refuses such a row with its whole batch, when it is too late to go on without it. So the limits are known here and asked
-first. They are learnt when the application starts, and again when a broker refuses rows all the same: a topic that a record has named,
-a setting that was changed, a broker whose clock is not ours.
+A broker rejects a row beyond them with its whole batch, when it is too late to go on without it. So rows are checked
+before they are sent, and given to ``on_production_error``. The limits are read when the application starts, and again
+when a broker rejects rows all the same: in a topic that a record has named, after a setting was changed, or because
+its clock is not ours.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from penstock.topology.topology import Topology
 
 #: no limit
 NEVER = 2**63 - 1
-#: the settings of a topic, and the one that brokers before 3.6 have for both
+#: settings of a topic, and the one that brokers before 3.6 have for both
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 EITHER = "message.timestamp.difference.max.ms"
-#: what a broker says of rows that are too large
+#: the code of rows that are too large
 TOO_LARGE = "MSG_SIZE_TOO_LARGE"
-#: by how much the clock of a broker may be believed to differ from ours: at first, and at most
+#: assumed difference between the broker's clock and ours: at first, and at most
 FIRST_SLACK_MS, MOST_SLACK_MS = 1_000, 60_000
 
 
 class TopicLimits(NamedTuple):
-    """What one topic takes. ``row_bytes`` None: as much as the client sends."""
+    """The limits of one topic. ``row_bytes`` None: those of the client."""
 
     row_bytes: int | None = None
     before_ms: int = NEVER
     after_ms: int = NEVER
 
     def refuses(self, row: Row, now: int) -> str | None:
-        """Say why the topic does not take a row, None if it does.
+        """Return why the topic does not accept a row, None if it does.
 
         >>> TopicLimits(after_ms=5).refuses(("t", 0, None, b"", 110, ()), 100)
         'a row for t has the time 110, 10 ms after now: the topic takes 5 (message.timestamp.after.max.ms)'
@@ -56,17 +57,17 @@ class TopicLimits(NamedTuple):
         return None
 
     def takes_times(self, columns: RowColumns, now: int) -> bool:
-        """Tell whether the topic takes the times of all rows."""
+        """Return whether the topic accepts the timestamps of all rows."""
         times = columns.timestamps
         return not len(times) or (int(times.max()) - now <= self.after_ms and now - int(times.min()) <= self.before_ms)
 
     def nearest(self, time: int, now: int) -> int:
-        """Return the time nearest to one that the topic takes."""
+        """Return the nearest timestamp that the topic accepts."""
         return min(max(time, now - self.before_ms), now + self.after_ms)
 
 
 class Limits:
-    """What the topics of an application take, and which sinks write to them."""
+    """The limits of the topics of an application, and which sinks write to them."""
 
     def __init__(self, log: Log, topology: Topology, application_id: str, client_bytes: int) -> None:
         self._log = log
@@ -80,7 +81,7 @@ class Limits:
                 self._sinks.setdefault(node.topic, []).append(name)
 
     def learn(self, topics: Iterable[str], *, refused: bool = False) -> int | None:
-        """Ask what topics take; return the smallest largest row that is less than the client's. ``refused``: rows were."""
+        """Read the limits of topics; return the smallest row size below the client's. ``refused``: rows were."""
         smallest = None
         for topic in topics:
             found = self._log.admin.configs(topic)
@@ -94,7 +95,7 @@ class Limits:
         return smallest
 
     def of(self, topic: str) -> TopicLimits:
-        """Return what a topic takes, as far as is known."""
+        """Return the limits of a topic, as far as they are known."""
         known = self._known.get(topic, TopicLimits())
         if not self._slack_ms:
             return known
@@ -106,9 +107,9 @@ class Limits:
         return " or ".join(self._sinks.get(topic) or self._sinks.get(None) or ()) or None
 
     def adapt(self, code: str | None, topics: Iterable[str]) -> bool:
-        """Be told that rows for topics, or of changelogs, were refused; tell whether something was learnt or done about it.
+        """Adapt to a rejection of rows for topics or changelogs; return whether the next run may pass.
 
-        Rows that seem to be within the limits are near to one, which the clock of the broker sees elsewhere.
+        Rows that seem to be within the limits are near to one: the broker's clock differs from ours.
         """
         before = dict(self._known)
         self.learn(topics, refused=code == TOO_LARGE)
@@ -120,7 +121,7 @@ class Limits:
         return self._slack_ms <= MOST_SLACK_MS
 
     def _open_changelogs(self) -> bool:
-        """Let the application's own topics take any time; tell whether one did not."""
+        """Let the changelogs accept any timestamp; return whether one did not."""
         changed = False
         for topic in self._changelogs:
             found = self._log.admin.configs(topic)
@@ -132,7 +133,7 @@ class Limits:
 
 
 def _times(found: dict[str, str]) -> tuple[int, int]:
-    """Return how far before and after the broker's clock times may be."""
+    """Return how far before and after the broker's clock timestamps may be."""
     if found.get("message.timestamp.type") == "LogAppendTime":
         return NEVER, NEVER
     either = int(found.get(EITHER, NEVER))

@@ -1,4 +1,4 @@
-"""The epoch loop: performs what the table of ``engine.epoch`` says, epoch after epoch. One thread; it ends at a barrier."""
+"""The epoch loop: performs the table of ``engine.epoch``, epoch after epoch. One thread; it ends at a barrier."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ class Loop:
         self.attempts.work = self.attempts.prepare(ranges)
         return EpochEvent.DONE
 
-    def _act(self, action: EpochAction, state: EpochState, error: BaseException) -> BaseException:
-        """Do what the table says about an error at a state; return it, or what to raise if the epoch is given up."""
+    def _act(self, action: EpochAction, state: EpochState, error: BaseException) -> BaseException | None:
+        """Run again, as the table says about an error; return what to raise if the epoch is given up instead."""
         if action is EpochAction.TRACE:
             self.attempts.trace()
         if action is EpochAction.RUN_HALVES:
@@ -116,7 +116,7 @@ class Loop:
                 self._machine.handle(EpochEvent.GIVEN_UP)
                 return last
             self.totals.retries += state is not EpochState.CHOOSE
-        return error
+        return None  # the error holds on to the rows of the attempt that failed
 
     def wake(self) -> None:
         """Look for work now."""
@@ -135,7 +135,7 @@ class Loop:
         self._ended.set()
 
     def _cancel_if_unreachable(self) -> None:
-        """Cancel the lanes while they wait for a cluster that does not answer: what they do is not committed, and so not lost."""
+        """Cancel the lanes if they wait for a cluster that does not answer: nothing is lost that was not committed."""
         told = False
         while not self._ended.wait(STOP_SECONDS):
             try:

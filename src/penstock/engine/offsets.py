@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.clock import Clock
 from penstock.engine.admission import Admission
+from penstock.engine.offset_reset import named, reset_offsets, warn_of_moved
 from penstock.engine.sources import Reading, find_topics, places_of
 from penstock.errors import TopicError
 from penstock.log.base import Log, Offsets, TopicPartition
@@ -111,27 +112,13 @@ class Input:
         places = [place for place in places_of(self.partitions) if place[0] not in renewed]
         kept = {place: barrier[place] for place in places if place in barrier} if barrier else {}
         committed = self._log.admin.committed(self._group, places)
-        self._warn_of_moved(kept, committed)
+        warn_of_moved(self._group, kept, committed)
         known = kept | committed
-        self.positions = known | self._reset([place for place in places if place not in known])
+        new = [place for place in places if place not in known]
+        now, source_of = self._clock.now_ms(), self._reading.source_of
+        self.positions = known | reset_offsets(self._log.admin, self._group, new, source_of, now)
         self._enter([place for place in places_of(self.partitions) if place[0] in renewed])
         self._measure()
-
-    def _warn_of_moved(self, barrier: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> None:
-        """Say it if somebody has moved the group's offsets away from the barrier: state and input do not belong together then."""
-        moved = [place for place, offset in committed.items() if barrier.get(place, offset) != offset]
-        if moved:
-            named = ", ".join(
-                f"{topic}-{part} at {committed[topic, part]}, not at {barrier[topic, part]}" for topic, part in moved
-            )
-            logger.warning(
-                "group %r has other offsets than the last barrier, and they count: it goes on with %s. Another program has moved them, "
-                "or a run at least once has ended before it committed them. The application's state is that of the barrier: records that "
-                "are read again are counted again, records that are left out are missing. To begin anew: `penstock reset`; to go on at "
-                "the barrier: set the offsets back with a tool of Kafka's while the application is stopped",
-                self._group,
-                named,
-            )
 
     def choose(self) -> list[Range]:
         """Return the ranges of the next epoch, in order of topic and partition; none if nothing is new."""
@@ -212,36 +199,6 @@ class Input:
             self.positions[place] = begins[place] if left is None or left > ends[place] else left
             logger.info("%s-%d is new: it is read from offset %d", *place, self.positions[place])
 
-    # offsets
-
-    def _reset(self, places: list[TopicPartition]) -> Offsets:
-        """Return where to begin in partitions of which the group has no offset."""
-        by_reset: dict[str, list[TopicPartition]] = {}
-        for place in places:
-            by_reset.setdefault(self._reading.source_of[place[0]].offset_reset or "earliest", []).append(place)
-        found: Offsets = {}
-        for reset, these in by_reset.items():
-            found |= self._begin(reset, these)
-        return found
-
-    def _begin(self, reset: str, places: list[TopicPartition]) -> Offsets:
-        admin = self._log.admin
-        match reset.partition(":"):
-            case "earliest", _, _:
-                return admin.earliest_offsets(places)
-            case "latest", _, _:
-                return admin.stable_offsets(places)
-            case "by_duration", _, ms:
-                ends = admin.stable_offsets(places)
-                found = admin.offsets_for_times(dict.fromkeys(places, max(0, self._clock.now_ms() - int(ms))))
-                return {place: ends[place] if (offset := found[place]) is None else offset for place in places}
-            case _:
-                raise TopicError(
-                    f"group {self._group!r} has no offsets of {_named(places)}, and offset_reset='none' (source "
-                    f"{self.source_of[places[0][0]]!r}) forbids to choose: commit offsets for the group with a tool of Kafka's, "
-                    "or say where to begin: offset_reset='earliest' or 'latest'"
-                )
-
     def _measure(self) -> None:
         """Find the ends; check that every position lies between beginning and end."""
         self._ends = self._stable_ends()
@@ -260,7 +217,7 @@ class Input:
         for place in places:
             if self.positions[place] > ends[place]:
                 raise TopicError(
-                    f"{_named([place])} ends at offset {ends[place]}, but was read up to {self.positions[place]}: "
+                    f"{named([place])} ends at offset {ends[place]}, but was read up to {self.positions[place]}: "
                     f"{_made_anew(self._group)}"
                 )
 
@@ -270,7 +227,7 @@ class Input:
             gone = begin - self.positions[place]
             if gone <= 0:
                 continue
-            said = f"{gone} offsets of {_named([place])} ({self.positions[place]} to {begin - 1}) were deleted before they were read"
+            said = f"{gone} offsets of {named([place])} ({self.positions[place]} to {begin - 1}) were deleted before they were read"
             source = self._reading.source_of[place[0]]
             if source.offset_reset == "none":
                 raise TopicError(
@@ -281,10 +238,6 @@ class Input:
             logger.warning("%s: raise retention.ms of the topic, or read faster", said)
             self.lost[place] = self.lost.get(place, 0) + gone
             self.positions[place] = begin
-
-
-def _named(places: Iterable[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in places)
 
 
 def _made_anew(group: str) -> str:

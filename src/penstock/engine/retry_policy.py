@@ -40,7 +40,7 @@ class RetryPolicy:
     def retry(self, doing: str, error: BaseException, ranges: Sequence[Range] = ()) -> None:
         """Log a failure and back off; raise the error if it has lasted too long.
 
-        ``ranges``: what the epoch was to read. Where Spark fails again and again with the same records, the error names them.
+        ``ranges``: what the epoch was to read. Where Spark fails again and again with the same records, they are named.
         """
         if self._is_over(error):
             raise _named(error, ranges)

@@ -132,7 +132,7 @@ class StateMachine:
         return None
 
     def _tell(self) -> None:
-        """Tell of changes until there are none to tell of. INVARIANT: only one thread does so at a time."""
+        """Notify listeners until no change is left. INVARIANT: only one thread does so at a time."""
         while True:
             with self._changed:
                 if self._telling or not self._untold:

@@ -1,10 +1,11 @@
-"""Finds the offset at which a partition reaches a timestamp: with the brokers' time index, and by reading records where it errs.
+"""Finds the offset at which a partition reaches a timestamp: with the brokers' time index, and by reading records
+where it errs.
 
-The index returns the first offset whose timestamp is at least the one asked for. Two kinds of offsets mislead it: control
-records of transactions, which carry the wall-clock time of their commit (in a topic of old events each of them is "later"),
-and records before the position whose timestamps were ahead. So the record at the offset that the index returned is read. If
-it is earlier than the timestamp, the index does not help there, and the offset is searched for: first in the records that
-follow, then, over longer distances, by bisection.
+The index returns the first offset whose timestamp is at least the one asked for. Two kinds of offsets mislead it:
+control records of transactions, which carry the wall-clock time of their commit (in a topic of old events each of
+them is "later"), and records before the position whose timestamps were ahead. So the record at the offset that the
+index returned is read. If it is earlier than the timestamp, the index does not help there, and the offset is searched
+for: first in the records that follow, then, over longer distances, by bisection.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TimeIndex:
         }
 
     def by_index(self, time: int, spans: Spans) -> Offsets:
-        """Return the offset up to which each partition is earlier than a timestamp, by the index: never too far, one request."""
+        """Return the offset up to which each partition is earlier than a timestamp, by the index: never too far."""
         found = self._log.admin.offsets_for_times(dict.fromkeys(spans, time))
         ends = {place: end if (at := found[place]) is None else at for place, (_, end) in spans.items()}
         return {place: min(max(ends[place], start), end) for place, (start, end) in spans.items()}
@@ -73,9 +74,9 @@ class TimeIndex:
         return known[offset]
 
     def beyond(self, place: TopicPartition, time: int, start: int, end: int) -> int:
-        """Return where a partition, whose record at ``start`` is earlier than a timestamp, reaches it; ``end`` if it does not.
+        """Return where a partition that is earlier than a timestamp at ``start`` reaches it; ``end`` if it does not.
 
-        Exact within ``stretch`` records, or if timestamps are in order; else an offset among those that are out of order.
+        Exact within ``stretch`` records, or if timestamps are in order; else an offset among those that are not.
         """
         while True:
             records = self._read(place, start, end, self._stretch)

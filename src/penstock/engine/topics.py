@@ -19,7 +19,7 @@ WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
 
 
 def changelog_specs(topology: Topology, application_id: str, shards: int, replication: int) -> list[TopicSpec]:
-    """Say how the changelog of every store must be."""
+    """Return the specification of every changelog."""
     return [
         changelog_topic(
             application_id,
@@ -56,7 +56,7 @@ def own_topics(topology: Topology, application_id: str) -> list[str]:
 
 
 def warn_of_one_copy(log: Log, topics: Iterable[str]) -> None:
-    """Say which topics lose committed records with one broker, though the cluster has several: exactly once is not more than that."""
+    """Warn of topics that lose committed records with one broker, though the cluster has several: exactly once is not more than that."""
     names = sorted(topics)
     if log.admin.brokers() < 2:
         return

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from penstock.engine.work import Work
 
-#: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the driver
+#: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the
+#: driver
 PHASES = ("read", "exchange", "order", "decode", "operators", "state", "encode", "collect")
 
 

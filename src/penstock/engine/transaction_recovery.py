@@ -1,11 +1,12 @@
-"""The transaction of an epoch, from begin to end; and how a failed one is ended, so that the next begins as if it had never been.
+"""The transaction of an epoch, from begin to end; and how a failed one is ended, so that the next begins as if it had
+never been.
 
-``abort`` ends a transaction that the producer can end. ``settle`` ends one that it cannot: ``init_transactions`` aborts what
-was open or, if its commit was under way, completes it, and the last epoch record tells which.
+``abort`` ends a transaction that the producer can end. ``settle`` ends one that it cannot: ``init_transactions``
+aborts what was open or, if its commit was under way, completes it, and the last epoch record tells which.
 
-INVARIANT: another instance is never fenced off. One that has taken over is recognised by its epochs and by its fence: this
-one then stops. The cluster fences a producer whose transaction has timed out as well; only the age of the transaction tells
-that this is no sign of another instance.
+INVARIANT: another instance is never fenced off. One that has taken over is recognised by its epochs and by its fence:
+this one then stops. The cluster fences a producer whose transaction has timed out as well; only the age of the
+transaction tells that this is no sign of another instance.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class TransactionRecovery:
         return self._context.exactly_once and self._is_committed(work)
 
     def _is_committed(self, work: Work) -> bool:
-        """Return whether the last epoch record is that of this run, not the one before. Epochs are numbered without gaps."""
+        """Return whether the last epoch record is that of this run. Epochs are numbered without gaps."""
         record = read_last(self._context.log, work.application_id)
         epoch = 0 if record is None else record.epoch
         if epoch == work.committed.epoch:

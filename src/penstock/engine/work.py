@@ -27,7 +27,7 @@ class RunsLanes(Protocol):
         ...
 
     def follow(self, orders: Orders) -> None:
-        """Tell the workers of a barrier; nobody waits for what they do then."""
+        """Send a barrier to the workers; nobody waits for what they do then."""
         ...
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows that their topic does not take: known before they are sent (``engine.limits``), and judged by the production policy."""
+"""Rows that their topic does not accept (``engine.limits``): they are given to ``on_production_error``, not sent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.log.base import Row, RowColumns
 from penstock.record import NO_ORIGIN, Origin
 
 
-class Judge:
-    """Judges rows of one epoch. ``places``: where each row came from, by its position; none where nobody wants to know."""
+class ProductionErrorHandler:
+    """Produces the rows of one epoch. ``places``: the source record of each, by position; none where rows do not carry it."""
 
     def __init__(self, work: Work, places: Sequence[bytes | None] = ()) -> None:
         self._work = work
@@ -22,7 +22,7 @@ class Judge:
         self._at = 0
 
     def hand_over(self, columns: RowColumns) -> None:
-        """Hand over the rows that their topic takes; the others are judged on the way."""
+        """Produce the rows that their topic accepts; the others are handled on the way."""
         context = self._work.context
         producer, now = context.producer, context.clock.now_ms()
         limits = context.limits.of(columns.topic)
@@ -42,7 +42,7 @@ class Judge:
                 self.refuse(row, ProductionError(said))
 
     def _letter(self, row: Row) -> Row:
-        """Return a dead letter with a time that its topic takes; its own is a header then. It must not be lost for that."""
+        """Return a dead letter with the nearest timestamp that its topic accepts; its own becomes a header."""
         topic, partition, key, value, time, headers = row
         context = self._work.context
         nearest = context.limits.of(topic).nearest(time, context.clock.now_ms())
@@ -51,7 +51,7 @@ class Judge:
         return topic, partition, key, value, nearest, (*headers, (f"{HEADER_PREFIX}timestamp", str(time).encode()))
 
     def refuse(self, row: Row, error: ProductionError) -> None:
-        """Ask the policy about a row; raises if it says fail. A dead letter is the source record, as for all other failures."""
+        """Apply ``on_production_error`` to a row; raise if it says fail. A dead letter is always the source record."""
         work, context, origin = self._work, self._work.context, self._origin()
         sinks = context.limits.sinks_of(row[0])
         error = ProductionError(str(error), node=sinks, origin=None if origin is NO_ORIGIN else origin)
