@@ -18,10 +18,9 @@ from penstock.kafka_wire.protocol.requests import Identity
 from penstock.kafka_wire.settings import CODECS, ProducerSettings
 from penstock.native.columns import column_of
 from penstock.native.loader import loop
-from penstock.native.record_batches import Headers, PartitionedRows, RecordBatch
+from penstock.native.record_batches import FRAME, Headers, PartitionedRows, RecordBatch
 
 loops = loop("record_batches")
-
 
 #: a row to write: topic, partition (None: by the key), key, value, timestamp in milliseconds, headers
 Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
@@ -30,7 +29,6 @@ Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers
 RowColumns: TypeAlias = tuple[str, Any, pa.Array, pa.Array, Any, Sequence[Headers] | None]
 #: memory of batches that are not in use is kept up to this many bytes
 KEPT_BYTES = 64 << 20
-FRAME = 61
 
 
 @dataclass(slots=True)
