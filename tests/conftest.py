@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.bodies import body  # noqa: F401 (a fixture)
 from tests.limits import Limits
 
 from penstock.log.base import Admin

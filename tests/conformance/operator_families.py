@@ -294,7 +294,7 @@ def several(key, value):
     """One record becomes one to four, of several keys, some of them twice."""
     if value is None:
         return [(key, None)]
-    number = int(value[1:])
+    number = crc32(value.encode()) % 997
     return [(KEYS[(number * (7 * at + 1)) % 29], f"{value}{'.' * at}") for at in range(number % 4 + 1)]
 
 

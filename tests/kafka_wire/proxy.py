@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from penstock.kafka_wire.protocol.primitives import In, Out
+from penstock.kafka_wire.protocol.primitives import Decoder, Encoder
 
 #: what is done with a request: cut before it, in the middle of it, after it so that the answer is lost. None: nothing. A number: rows that
 #: come with it are not written, and this error is answered; a negative one: they are written, and the error is answered all the same.
@@ -156,12 +156,12 @@ def _end(*sockets: socket.socket) -> None:
 
 def _refusal(frame: bytes, correlation: int, code: int) -> bytes:
     """Answer every partition of a Produce request with an error."""
-    request = In(frame[12:])
+    request = Decoder(frame[12:])
     request.nullable()  # the client
     request.nullable()  # its transactional id
     request.raw(6)
     topics = request.array(lambda found: (found.string(), found.array(lambda part: (part.int32(), part.blob())[0])))
-    answer = Out().int32(correlation)
+    answer = Encoder().int32(correlation)
     answer.array(
         topics,
         lambda out, topic: out.string(topic[0]).array(

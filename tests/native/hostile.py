@@ -130,9 +130,9 @@ def record_batch(loops: Any, chosen: random.Random) -> None:
     times = np.array([chosen.choice(NUMBERS) for _ in range(rows)], np.int64)
     headers = [some_headers(chosen) for _ in range(rows)]
     given = (rows, np.zeros(rows, np.int32), column_of(keys), column_of(values), times, headers, 1, 0)
-    batch, twin = loops.Batch(), record_batches.Batch()
+    batch, twin = loops.RecordBatch(), record_batches.RecordBatch()
     for body, made in ((loops, batch), (record_batches, twin)):
-        assert made.add(body.Rows(*given), 0, rows, LARGE, LARGE) == rows
+        assert made.add(body.PartitionedRows(*given), 0, rows, LARGE, LARGE) == rows
         made.seal(5, 6, 7, True, 0)
     assert bytes(batch) == bytes(twin)
     batch.clear()
@@ -151,7 +151,7 @@ def record_batch(loops: Any, chosen: random.Random) -> None:
                 lambda: chosen.choice([0, 1, 3, 1000, -1]),
                 lambda: number(chosen, 0),
             )[which]()
-        made = attempt(loops.Rows, *bad)
+        made = attempt(loops.PartitionedRows, *bad)
         if made is not None:
             made.runs()
             attempt(made.row, number(chosen, 0))

@@ -35,7 +35,7 @@ def rows_of(body, rows, places=None, spread=1, turn=0, cut=0, headers=True):
     times = np.array([row[2] for row in rows], np.int64)
     given = [row[3] for row in rows] if headers else None
     numbers = None if places is None else np.array(places, np.int32)
-    return body.Rows(len(rows), numbers, column_of(keys), column_of(values), times, given, spread, turn)
+    return body.PartitionedRows(len(rows), numbers, column_of(keys), column_of(values), times, given, spread, turn)
 
 
 @BODIES
@@ -43,7 +43,7 @@ def rows_of(body, rows, places=None, spread=1, turn=0, cut=0, headers=True):
     ROWS, st.integers(0, 9), st.integers(-1, 2**62), st.integers(-1, 2**15 - 1), st.integers(-1, LARGE), st.booleans()
 )
 def test_a_batch_is_what_the_format_says(body, rows, cut, identity, epoch, sequence, transactional):
-    batch = body.Batch()
+    batch = body.RecordBatch()
     assert batch.add(rows_of(body, rows, [0] * len(rows), cut=cut), 0, len(rows), LARGE, LARGE) == len(rows)
     batch.seal(identity, epoch, sequence, transactional, 0)
     assert bytes(batch) == reference.batch(rows, identity, epoch, sequence, transactional)
@@ -53,7 +53,7 @@ def test_a_batch_is_what_the_format_says(body, rows, cut, identity, epoch, seque
 @BODIES
 @given(ROWS, st.integers(0, 9))
 def test_rows_without_headers_have_none(body, rows, cut):
-    batch, bare = body.Batch(), [(*row[:3], ()) for row in rows]
+    batch, bare = body.RecordBatch(), [(*row[:3], ()) for row in rows]
     batch.add(rows_of(body, rows, [0] * len(rows), cut=cut, headers=False), 0, len(rows), LARGE, LARGE)
     batch.seal(1, 2, 3, True, 0)
     assert bytes(batch) == reference.batch(bare, 1, 2, 3, True)
@@ -63,7 +63,7 @@ def test_rows_without_headers_have_none(body, rows, cut):
 @pytest.mark.parametrize("size", [0, 1, 62, 63, 64, 8190, 8191, 8192, 1 << 20, (1 << 20) + 1])
 def test_lengths_of_all_sizes_are_written(body, size):
     rows = [(b"k" * size, b"v" * (size // 2), 7, (("h" * (size % 100), b"w" * size),)), (None, b"", 6, ())]
-    batch = body.Batch()
+    batch = body.RecordBatch()
     batch.add(rows_of(body, rows, [0, 0]), 0, 2, LARGE, LARGE)
     batch.seal(1, 2, 3, False, 0)
     assert bytes(batch)[61:] == reference.batch(rows, 1, 2, 3)[61:]
@@ -93,7 +93,7 @@ def test_checksums_by_table_and_by_the_processor_are_the_same(data):
 def test_a_batch_grows_to_its_limit_and_a_row_alone_to_its_own(body, rows, limit):
     given, first, largest, batches = rows_of(body, rows, [0] * len(rows)), 0, 9000, []
     while first < len(rows):
-        batch = body.Batch()
+        batch = body.RecordBatch()
         after = batch.add(given, first, len(rows), limit, largest)
         taken = rows[first:after]
         if not taken:
@@ -144,7 +144,7 @@ def test_rows_go_where_java_sends_them_in_order(body, keyed, spread, turn, cut, 
 @BODIES
 def test_a_batch_is_used_again(body):
     rows = [(b"k", b"v" * 10_000, 5, ())] * 3
-    batch = body.Batch()
+    batch = body.RecordBatch()
     for _ in range(2):
         batch.add(rows_of(body, rows), 0, 3, LARGE, LARGE)
         batch.seal(1, 2, 3, True, 0)
@@ -155,7 +155,7 @@ def test_a_batch_is_used_again(body):
 
 @built
 def test_a_batch_that_somebody_looks_at_is_not_written():
-    batch, rows = loops.Batch(), rows_of(loops, [(b"k", b"v", 1, ())])
+    batch, rows = loops.RecordBatch(), rows_of(loops, [(b"k", b"v", 1, ())])
     batch.add(rows, 0, 1, 1000, 1000)
     with memoryview(batch):
         for write in (
@@ -186,7 +186,7 @@ def test_what_does_not_fit_together_is_refused():
         (1, None, (*column[:3], 2**62), column, times, None, 1, 0),
     ):
         with pytest.raises(ValueError, match=r"shorter|too large or negative"):
-            loops.Rows(*wrong)
+            loops.PartitionedRows(*wrong)
     outside = (None, np.array([0, 5, 1], np.int32), b"abc", 0)
     for broken in (
         outside,
@@ -194,11 +194,11 @@ def test_what_does_not_fit_together_is_refused():
         (None, np.array([0, 1, 4], np.int32), b"abc", 0),
     ):
         with pytest.raises(ValueError, match="outside"):
-            loops.Rows(2, None, broken, column, times, None, 1, 0)
+            loops.PartitionedRows(2, None, broken, column, times, None, 1, 0)
     unaligned = np.frombuffer(b"\0" * 17, np.uint8)[1:].data
     with pytest.raises(ValueError, match="outside"):
-        loops.Rows(2, None, (None, unaligned, b"abc", 0), column, times, None, 1, 0)
-    rows, batch = loops.Rows(2, None, column, column, times, None, 1, 0), loops.Batch()
+        loops.PartitionedRows(2, None, (None, unaligned, b"abc", 0), column, times, None, 1, 0)
+    rows, batch = loops.PartitionedRows(2, None, column, column, times, None, 1, 0), loops.RecordBatch()
     for first, last, limit, largest in ((-1, 1, 9, 9), (1, 0, 9, 9), (0, 3, 9, 9), (0, 1, -1, 9), (0, 1, 9, 2**31)):
         with pytest.raises(ValueError, match="no such rows"):
             batch.add(rows, first, last, limit, largest)
@@ -213,7 +213,7 @@ def test_what_does_not_fit_together_is_refused():
 @built
 @pytest.mark.parametrize("headers", ["ab", (("a",),), ((b"a", b"b"),), (("a", "b"),), ("ab",), (["a", b"b"],), None])
 def test_headers_of_another_kind_are_refused(headers):
-    batch = loops.Batch()
+    batch = loops.RecordBatch()
     with pytest.raises(TypeError, match="header"):
         batch.add(rows_of(loops, [(b"k", b"v", 1, headers)]), 0, 1, 1000, 1000)
     assert batch.count == 0
@@ -222,8 +222,8 @@ def test_headers_of_another_kind_are_refused(headers):
 @built
 def test_a_batch_is_not_replaced_by_itself():
     column = column_of(pa.array([b"x" * 40_000], pa.binary()))
-    rows = loops.Rows(1, None, column, column, np.array([1]), None, 1, 0)
-    batch = loops.Batch()
+    rows = loops.PartitionedRows(1, None, column, column, np.array([1]), None, 1, 0)
+    batch = loops.RecordBatch()
     batch.add(rows, 0, 1, 1 << 20, 1 << 20)
     before = bytes(batch)
     with pytest.raises(BufferError):

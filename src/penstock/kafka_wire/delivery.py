@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from penstock.kafka_wire.errors import UNKNOWN, UNKNOWN_TOPIC, Refused, TlsRefused
-from penstock.kafka_wire.net.cluster import Cluster
-from penstock.kafka_wire.net.connection import Connection
-from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.net.cluster import ClusterClient
+from penstock.kafka_wire.net.connection import BrokerConnection
+from penstock.kafka_wire.net.waiting import Backoff
 from penstock.kafka_wire.protocol import requests
-from penstock.kafka_wire.protocol.batches import Batches, Stream
-from penstock.kafka_wire.protocol.primitives import Out, TopicPartition
-from penstock.kafka_wire.settings import Address, Settings
-from penstock.native.record_batches import Batch
+from penstock.kafka_wire.protocol.batches import Batches, PartitionBatches
+from penstock.kafka_wire.protocol.primitives import Encoder, TopicPartition
+from penstock.kafka_wire.settings import Address, ProducerSettings
+from penstock.native.record_batches import RecordBatch
 
 #: batches of a partition that a broker can tell from new ones
 WINDOW = 5
@@ -32,20 +32,22 @@ REQUEST_BYTES = 4 << 20
 
 OUT_OF_ORDER, DUPLICATE = 45, 46
 
-Sent: TypeAlias = "list[tuple[Stream, Batch]]"
+Sent: TypeAlias = list[tuple[PartitionBatches, RecordBatch]]
 
 
 class Delivery:
     """Sends batches and reads what became of them."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, batches: Batches, transactional_id: str | None) -> None:
+    def __init__(
+        self, cluster: ClusterClient, settings: ProducerSettings, batches: Batches, transactional_id: str | None
+    ) -> None:
         self._cluster = cluster
         self._batches = batches
-        self._head = Out().nullable(transactional_id).int16(-1).int32(settings.request_ms).done()
+        self._head = Encoder().nullable(transactional_id).int16(-1).int32(settings.request_ms).done()
         self._propagation = settings.propagation_seconds
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._answers: dict[Address, deque[Sent]] = {}
-        self._streams: dict[TopicPartition, Stream] = {}
+        self._streams: dict[TopicPartition, PartitionBatches] = {}
         self._bytes = 0
         self._trouble: Refused | OSError | None = None
         #: partitions of batches whose answers were lost, until all that was sent to them is in the log: a broker may write them still
@@ -56,13 +58,13 @@ class Delivery:
         """Whether everything that was sent is in the log."""
         return not self._streams
 
-    def make_room(self, streams: Iterable[Stream], waiting: Waiting) -> None:
+    def make_room(self, streams: Iterable[PartitionBatches], waiting: Backoff) -> None:
         """Wait for answers where so much is under way that nothing may be sent."""
         for stream in streams:
             while len(stream.under_way) >= (WINDOW if stream.is_known else 1) or self._bytes > MOST_BYTES:
                 self._settle_one(waiting)
 
-    def send(self, sealed: Sent, waiting: Waiting) -> None:
+    def send(self, sealed: Sent, waiting: Backoff) -> None:
         """Send batches, one of each partition, for which there is room."""
         for stream, batch in sealed:
             stream.under_way.append(batch)
@@ -71,7 +73,7 @@ class Delivery:
         if self._trouble is None:
             self._try(lambda: self._send(sealed, waiting))
 
-    def settle(self, waiting: Waiting) -> None:
+    def settle(self, waiting: Backoff) -> None:
         """Wait until everything that was sent is in the log."""
         while self._streams:
             self._settle_one(waiting)
@@ -82,7 +84,7 @@ class Delivery:
             self._trouble = ConnectionError("interrupted")
             self._lost.update(self._streams)
 
-    def _settle_one(self, waiting: Waiting) -> None:
+    def _settle_one(self, waiting: Backoff) -> None:
         """Read one answer, or recover from a fault."""
         before = self._bytes
         if self._trouble is not None:
@@ -93,7 +95,7 @@ class Delivery:
         if self._bytes < before:
             waiting.go_on()
 
-    def await_answers(self, waiting: Waiting) -> None:
+    def await_answers(self, waiting: Backoff) -> None:
         """Wait for the answers that can still be had, and send nothing again."""
         for address, under_way in self._answers.items():
             while under_way and self._connections[address].is_open:
@@ -136,7 +138,7 @@ class Delivery:
         except OSError as lost:
             self._trouble = lost
 
-    def _send(self, sealed: Sent, waiting: Waiting) -> None:
+    def _send(self, sealed: Sent, waiting: Backoff) -> None:
         for address, some in self._requests(sealed):
             connection = self._connections.get(address)
             if connection is None or not connection.is_usable:
@@ -165,19 +167,19 @@ class Delivery:
             some.append((stream, batch))
         yield from by_leader.items()
 
-    def _parts(self, some: Sent) -> list[bytes | Batch]:
+    def _parts(self, some: Sent) -> list[bytes | RecordBatch]:
         """Return a request in pieces."""
         by_topic: dict[str, Sent] = {}
         for stream, batch in some:
             by_topic.setdefault(stream.partition[0], []).append((stream, batch))
-        parts: list[bytes | Batch] = [self._head + Out().int32(len(by_topic)).done()]
+        parts: list[bytes | RecordBatch] = [self._head + Encoder().int32(len(by_topic)).done()]
         for topic, its in by_topic.items():
-            parts.append(Out().string(topic).int32(len(its)).done())
+            parts.append(Encoder().string(topic).int32(len(its)).done())
             for stream, batch in its:
-                parts += [Out().int32(stream.partition[1]).int32(len(batch)).done(), batch]
+                parts += [Encoder().int32(stream.partition[1]).int32(len(batch)).done(), batch]
         return parts
 
-    def _read(self, address: Address, waiting: Waiting) -> None:
+    def _read(self, address: Address, waiting: Backoff) -> None:
         """Read an answer; raise the worst of what it says."""
         self._connections[address].on_wait = waiting.check
         codes = self._connections[address].receive()
@@ -192,7 +194,7 @@ class Delivery:
         if worst is not None:
             raise worst
 
-    def _arrived(self, stream: Stream, batch: Batch) -> None:
+    def _arrived(self, stream: PartitionBatches, batch: RecordBatch) -> None:
         stream.under_way.remove(batch)  # one before it may be in the log, too, and its answer was that nobody knows
         stream.is_known = True
         self._bytes -= len(batch)
@@ -201,7 +203,7 @@ class Delivery:
             del self._streams[stream.partition]
             self._lost.discard(stream.partition)  # what comes now came before: it is known by its numbers
 
-    def _recover(self, waiting: Waiting) -> None:
+    def _recover(self, waiting: Backoff) -> None:
         """Hear every answer that can still be had, learn who leads now, and send the rest again."""
         assert self._trouble is not None
         for address in [*self._answers]:

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from penstock.kafka_wire.errors import INVALID_TXN_STATE, OUT_OF_TURN, UNKNOWN_TOPIC, ProducerError, Refused, check
-from penstock.kafka_wire.net.waiting import IsOver, Waiting
+from penstock.kafka_wire.net.waiting import Backoff, IsOver
 from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.batches import Row
 from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import NOBODY, Identity
-from penstock.kafka_wire.settings import Settings
+from penstock.kafka_wire.settings import ProducerSettings
 from penstock.kafka_wire.transactions import Transactions, give_offsets
 from penstock.kafka_wire.writer import OnRefused, RowWriter
 
@@ -31,7 +31,7 @@ VERIFYING = 4
 class TransactionalWire(RowWriter):
     """Exactly once: rows and offsets become visible together, at ``commit``, or never."""
 
-    def __init__(self, settings: Settings, is_over: IsOver, transactional_id: str) -> None:
+    def __init__(self, settings: ProducerSettings, is_over: IsOver, transactional_id: str) -> None:
         super().__init__(settings, is_over, transactional_id)
         self._id = transactional_id
         self._transactions = Transactions(self._cluster, transactional_id, settings.transaction_ms)
@@ -92,7 +92,7 @@ class TransactionalWire(RowWriter):
         answers under way are waited for. Rows whose answers do not come are locked out by a new epoch of our identity.
         """
         self._check_fenced()
-        self._delivery.await_answers(Waiting(self._is_over, self._settings, ANSWER_SECONDS))
+        self._delivery.await_answers(Backoff(self._is_over, self._settings, ANSWER_SECONDS))
         self._forget_rows()
         with self._failing("abort the transaction", abortable=False):
             if self._added or self._groups:
@@ -147,7 +147,7 @@ class TransactionalWire(RowWriter):
         if not self._is_open:
             raise ProducerError(OUT_OF_TURN, doing, "no transaction is open: begin one", fatal=True)
 
-    def _prepare(self, waiting: Waiting) -> None:
+    def _prepare(self, waiting: Backoff) -> None:
         new = self._open.keys() - self._added
         if new:
             self._added |= new  # before: if the answer is lost they may take part
@@ -162,7 +162,7 @@ class TransactionalWire(RowWriter):
 class PlainWire(RowWriter):
     """At least once: rows are written as they come, offsets after them, at ``commit``. The same calls, no transaction."""
 
-    def __init__(self, settings: Settings, is_over: IsOver) -> None:
+    def __init__(self, settings: ProducerSettings, is_over: IsOver) -> None:
         super().__init__(settings, is_over, None)
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
 
@@ -200,11 +200,11 @@ class PlainWire(RowWriter):
         self._offsets.clear()
         self.init()
 
-    def _prepare(self, waiting: Waiting) -> None:
+    def _prepare(self, waiting: Backoff) -> None:
         if self._identity == NOBODY:
             self._begin_anew(waiting)
 
-    def _begin_anew(self, waiting: Waiting) -> None:
+    def _begin_anew(self, waiting: Backoff) -> None:
         def attempt() -> Identity:
             code, given = self._cluster.ask(requests.INIT_PRODUCER, requests.init_producer(None, 0), waiting)
             check(code)

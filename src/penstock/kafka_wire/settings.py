@@ -1,6 +1,6 @@
 """Which of librdkafka's settings are understood here, with librdkafka's meaning; a writer with any other one is librdkafka's.
 
-honoured    read into `Settings`
+honoured    read into `ProducerSettings`
 fixed       only with the value that this writer has anyway
 ignored     about what this writer does not have: queues, threads, statistics, consumers
 """
@@ -96,7 +96,7 @@ IGNORED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProducerSettings:
     """What a writer needs to know. Passwords are among it: not shown."""
 
     bootstrap: tuple[Address, ...]
@@ -126,7 +126,7 @@ class Settings:
     level: int | None
 
     def __repr__(self) -> str:
-        return f"Settings(bootstrap={self.bootstrap})"
+        return f"ProducerSettings(bootstrap={self.bootstrap})"
 
 
 class _Given:
@@ -183,7 +183,7 @@ SSL = (
 )
 
 
-def parse_settings(settings: Mapping[str, Any], batch_bytes: int | None = None) -> Settings:
+def parse_settings(settings: Mapping[str, Any], batch_bytes: int | None = None) -> ProducerSettings:
     """Return settings as this writer has them; raise ``UnsupportedSetting`` where something is not understood.
 
     >>> parse_settings({"bootstrap.servers": "a:1,b"}).bootstrap
@@ -198,7 +198,7 @@ def parse_settings(settings: Mapping[str, Any], batch_bytes: int | None = None) 
     largest = given.number("message.max.bytes", LARGEST_MESSAGE, least=1000)
     size = given.number("batch.size", batch_bytes or BATCH_SIZE, least=1)
     level = given.number("compression.level", -1, least=-1)
-    known = Settings(
+    known = ProducerSettings(
         bootstrap=tuple(address_of(each) for each in given.text("bootstrap.servers").split(",") if each.strip()),
         client_id=given.text("client.id", "penstock"),
         tls=protocol.endswith("ssl"),

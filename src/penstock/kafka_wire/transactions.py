@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.kafka_wire.errors import UNKNOWN, Refused, check
-from penstock.kafka_wire.net.cluster import Cluster
-from penstock.kafka_wire.net.waiting import Waiting
+from penstock.kafka_wire.net.cluster import ClusterClient
+from penstock.kafka_wire.net.waiting import Backoff
 from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import GROUP, NOBODY, TRANSACTION, Api, Codes, Identity
@@ -24,12 +24,12 @@ MOVED = (14, 15, 16)
 class Transactions:
     """The coordinator's side of one transactional id."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
         self._cluster = cluster
         self._id = transactional_id
         self._timeout_ms = timeout_ms
 
-    def identify(self, waiting: Waiting, identity: Identity = NOBODY) -> Identity:
+    def identify(self, waiting: Backoff, identity: Identity = NOBODY) -> Identity:
         """Take the id over, from whoever has it; with one's own identity: only if nobody has taken it over since.
 
         What is open under the id is aborted.
@@ -43,7 +43,7 @@ class Transactions:
 
         return self._cluster.persist(waiting, attempt)
 
-    def add_partitions(self, identity: Identity, partitions: Collection[TopicPartition], waiting: Waiting) -> None:
+    def add_partitions(self, identity: Identity, partitions: Collection[TopicPartition], waiting: Backoff) -> None:
         """Tell which partitions take part."""
         body = requests.add_partitions(self._id, identity, partitions)
 
@@ -52,24 +52,24 @@ class Transactions:
 
         self._cluster.persist(waiting, attempt)
 
-    def add_offsets(self, identity: Identity, group: str, waiting: Waiting) -> None:
+    def add_offsets(self, identity: Identity, group: str, waiting: Backoff) -> None:
         """Tell that a group's offsets take part."""
         body = requests.add_offsets(self._id, identity, group)
         self._cluster.persist(waiting, lambda: self._check(self._ask(requests.ADD_OFFSETS, body, waiting)))
 
     def send_offsets(
-        self, identity: Identity, group: str, offsets: Mapping[TopicPartition, int], waiting: Waiting
+        self, identity: Identity, group: str, offsets: Mapping[TopicPartition, int], waiting: Backoff
     ) -> None:
         """Give a group's offsets to its own coordinator, to become visible with the transaction."""
         body = requests.transaction_offsets(self._id, group, identity, offsets)
         give_offsets(self._cluster, group, requests.TXN_OFFSETS, body, offsets, waiting)
 
-    def end(self, identity: Identity, waiting: Waiting, *, committed: bool) -> None:
+    def end(self, identity: Identity, waiting: Backoff, *, committed: bool) -> None:
         """Commit or abort."""
         body = requests.end_transaction(self._id, identity, committed=committed)
         self._cluster.persist(waiting, lambda: self._check(self._ask(requests.END_TRANSACTION, body, waiting)))
 
-    def _ask(self, api: Api[T], body: bytes, waiting: Waiting) -> T:
+    def _ask(self, api: Api[T], body: bytes, waiting: Backoff) -> T:
         return self._cluster.ask_coordinator(TRANSACTION, self._id, api, body, waiting)
 
     def _check(self, code: int) -> None:
@@ -88,7 +88,12 @@ class Transactions:
 
 
 def give_offsets(
-    cluster: Cluster, group: str, api: Api[Codes], body: bytes, partitions: Iterable[TopicPartition], waiting: Waiting
+    cluster: ClusterClient,
+    group: str,
+    api: Api[Codes],
+    body: bytes,
+    partitions: Iterable[TopicPartition],
+    waiting: Backoff,
 ) -> None:
     """Give offsets of partitions to the coordinator of their group."""
 

@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 from penstock.kafka_wire.delivery import Delivery, Sent
 from penstock.kafka_wire.errors import NO_PARTITION, TOO_LARGE, ProducerError, Refused, failure_of
-from penstock.kafka_wire.net.cluster import Cluster
-from penstock.kafka_wire.net.waiting import IsOver, Waiting
-from penstock.kafka_wire.protocol.batches import Batches, Row, RowColumns, Stream, columns_of, row_at, rows_of
+from penstock.kafka_wire.net.cluster import ClusterClient
+from penstock.kafka_wire.net.waiting import Backoff, IsOver
+from penstock.kafka_wire.protocol.batches import Batches, PartitionBatches, Row, RowColumns, columns_of, row_at, rows_of
 from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import NOBODY, Identity
-from penstock.kafka_wire.settings import Settings
-from penstock.native.record_batches import Rows, batch_size
+from penstock.kafka_wire.settings import ProducerSettings
+from penstock.native.record_batches import PartitionedRows, batch_size
 
 #: told of a row that was refused when it was handed over, and the error code
 OnRefused: TypeAlias = Callable[[Row, int], None]
@@ -31,17 +31,17 @@ MOST_OPEN_BYTES = 64 << 20
 class RowWriter:
     """What both bodies share: rows to batches, batches to leaders, and what went wrong."""
 
-    def __init__(self, settings: Settings, is_over: IsOver, transactional_id: str | None) -> None:
+    def __init__(self, settings: ProducerSettings, is_over: IsOver, transactional_id: str | None) -> None:
         self._settings = settings
         self._is_over = is_over
         self._transactional = transactional_id is not None
-        self._cluster = Cluster(settings)
+        self._cluster = ClusterClient(settings)
         self._batches = Batches(settings)
         self._delivery = Delivery(self._cluster, settings, self._batches, transactional_id)
         self._identity = NOBODY
-        self._streams: dict[TopicPartition, Stream] = {}
+        self._streams: dict[TopicPartition, PartitionBatches] = {}
         #: partitions with rows that were not sent yet
-        self._open: dict[TopicPartition, Stream] = {}
+        self._open: dict[TopicPartition, PartitionBatches] = {}
         #: what went wrong, until it is aborted
         self._failed: ProducerError | None = None
         #: whether rows may come to the log that were forgotten, so that the next sequence numbers are not known
@@ -88,7 +88,7 @@ class RowWriter:
         self._check_turn("send rows")
         if self._failed is not None or not len(columns[4]):  # it is said again at the end of the transaction
             return
-        rows: Rows | None = None
+        rows: PartitionedRows | None = None
         with self._failing("send rows", delivering=True):
             rows = self._rows(columns)
         for partition, first, last in [] if rows is None else rows.runs():
@@ -105,16 +105,16 @@ class RowWriter:
             with self._failing("send rows", delivering=True):
                 self._push()
 
-    def _rows(self, columns: RowColumns) -> Rows:
+    def _rows(self, columns: RowColumns) -> PartitionedRows:
         """Return rows by the partition that they go to."""
         rows = rows_of(columns, self._partitions(columns[0]), turn=random.getrandbits(16))
         for partition, _, _ in rows.runs():
             if partition >= 0:  # known together, so that they are added to the transaction together
                 name = (columns[0], partition)
-                self._open[name] = self._streams.setdefault(name, Stream(name))
+                self._open[name] = self._streams.setdefault(name, PartitionBatches(name))
         return rows
 
-    def _add(self, stream: Stream, rows: Rows, first: int, last: int) -> int:
+    def _add(self, stream: PartitionBatches, rows: PartitionedRows, first: int, last: int) -> int:
         """Add rows to batches of a partition and send those that are full; return the first that is too large, or the last."""
         while True:
             self._open[stream.partition] = stream
@@ -124,7 +124,7 @@ class RowWriter:
                 return first
             self._send([stream])
 
-    def _send(self, streams: list[Stream]) -> None:
+    def _send(self, streams: list[PartitionBatches]) -> None:
         """Send the open batches of partitions."""
         waiting = self._waiting()
         self._prepare(waiting)
@@ -143,7 +143,7 @@ class RowWriter:
             self._send(streams)
         self._open.clear()
 
-    def _prepare(self, waiting: Waiting) -> None:
+    def _prepare(self, waiting: Backoff) -> None:
         """Do what must be done before batches are sent."""
         raise NotImplementedError
 
@@ -181,8 +181,8 @@ class RowWriter:
         self._streams.clear()
         self._is_dirty = False
 
-    def _waiting(self) -> Waiting:
-        return Waiting(self._is_over, self._settings)
+    def _waiting(self) -> Backoff:
+        return Backoff(self._is_over, self._settings)
 
     def _partitions(self, topic: str) -> int:
         """Return how many partitions a topic has. One that is missing may be about to appear."""

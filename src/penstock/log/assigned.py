@@ -36,7 +36,7 @@ def assigned_consumer(
     return made(Consumer, plugged({name.replace("_", "."): value for name, value in preferred.items()} | settings))
 
 
-class Met:
+class KnownTopics:
     """Topics that a client knows of. It would find out by itself where a new one is, but a second later."""
 
     def __init__(self, client: Consumer) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
 from penstock.log import partition_queue
-from penstock.log.assigned import Met, assigned_consumer
+from penstock.log.assigned import KnownTopics, assigned_consumer
 from penstock.log.base import TopicPartition
 from penstock.log.client import Connection
 from penstock.log.deadline import Deadline
@@ -34,7 +34,7 @@ class KafkaRanges:
         self._deadline = deadline
         # a broker that has come back is found soon
         self._client = assigned_consumer(connection, "penstock-letters", FETCH_WAIT_MS, reconnect_backoff_max_ms=1000)
-        self._met = Met(self._client)
+        self._met = KnownTopics(self._client)
         #: that a topic is not there: brokers that have just started say so of topics that they have not heard of yet
         self._missing: BrokerError | None = None
 

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Position
 
 from penstock.errors import BrokerError
 from penstock.log.admin import KafkaAdmin
-from penstock.log.assigned import Met, assigned_consumer
+from penstock.log.assigned import KnownTopics, assigned_consumer
 from penstock.log.base import Batch, Columns, LogRecord, TopicPartition
 from penstock.log.client import Connection
 from penstock.log.deadline import Deadline
@@ -40,7 +40,7 @@ class KafkaReader:
         self._deadline = deadline
         self._client = self._consumer(fetch_wait_ms=1)
         self._turn = 0  # whose range the client reads: that of the last caller of ``read``
-        self._met = Met(self._client)
+        self._met = KnownTopics(self._client)
 
     def _consumer(self, fetch_wait_ms: int) -> Consumer:
         return assigned_consumer(self._connection, "penstock-reader", fetch_wait_ms, committed=self._committed)

@@ -168,7 +168,7 @@ static void rows_free(Rows *self) {
     Py_DECREF(type);
 }
 
-/* Rows(rows, partitions or None, keys, values, times, headers or None, spread, turn): `spread` is how many partitions there are. */
+/* PartitionedRows(rows, partitions or None, keys, values, times, headers or None, spread, turn): `spread` is how many partitions there are. */
 static PyObject *rows_new(PyTypeObject *type, PyObject *given, PyObject *named) {
     PyObject *places, *keys, *values, *times, *headers;
     Py_ssize_t rows;
@@ -244,7 +244,7 @@ static PyMethodDef ROWS_METHODS[] = {
     {"runs", (PyCFunction)rows_runs, METH_NOARGS, NULL}, {"row", (PyCFunction)rows_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyType_Slot ROWS_SLOTS[] = {{Py_tp_new, rows_new}, {Py_tp_dealloc, rows_free}, {Py_tp_methods, ROWS_METHODS}, {0, NULL}};
-static PyType_Spec ROWS = {"penstock.native._record_batches.Rows", sizeof(Rows), 0, Py_TPFLAGS_DEFAULT, ROWS_SLOTS};
+static PyType_Spec ROWS = {"penstock.native._record_batches.PartitionedRows", sizeof(Rows), 0, Py_TPFLAGS_DEFAULT, ROWS_SLOTS};
 
 /* ---- headers: objects of Python, read while nobody else runs */
 
@@ -562,7 +562,7 @@ static PyType_Slot BATCH_SLOTS[] = {{Py_tp_new, batch_new},          {Py_tp_deal
                                     {Py_tp_methods, BATCH_METHODS},  {Py_tp_getset, BATCH_FIELDS},
                                     {Py_sq_length, batch_size},      {Py_bf_getbuffer, batch_look},
                                     {Py_bf_releasebuffer, batch_look_away}, {0, NULL}};
-static PyType_Spec BATCH = {"penstock.native._record_batches.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT, BATCH_SLOTS};
+static PyType_Spec BATCH = {"penstock.native._record_batches.RecordBatch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT, BATCH_SLOTS};
 
 /* ---- the module */
 
@@ -594,7 +594,7 @@ PyMODINIT_FUNC PyInit__record_batches(void) {
     PyObject *rows = PyType_FromModuleAndSpec(module, &ROWS, NULL), *batch = PyType_FromModuleAndSpec(module, &BATCH, NULL);
     if (rows)
         *(PyTypeObject **)PyModule_GetState(module) = (PyTypeObject *)rows; /* kept by the module's own reference */
-    if (!rows || !batch || PyModule_AddObjectRef(module, "Rows", rows) || PyModule_AddObjectRef(module, "Batch", batch))
+    if (!rows || !batch || PyModule_AddObjectRef(module, "PartitionedRows", rows) || PyModule_AddObjectRef(module, "RecordBatch", batch))
         Py_CLEAR(module);
     Py_XDECREF(batch);
     return module;

@@ -116,7 +116,7 @@ def _varint_size(number: int) -> int:
     return max(1, ((2 * number).bit_length() + 6) // 7)
 
 
-class Rows:
+class PartitionedRows:
     """Rows, by the partition that they go to, of ``spread``."""
 
     def __init__(
@@ -162,7 +162,7 @@ def _partitions(keys: list[bytes | None], wanted: list[int], spread: int, turn: 
             lone += 1
 
 
-class Batch(bytearray):
+class RecordBatch(bytearray):
     """A batch of one partition: a frame, and records."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Batch(bytearray):
         """How many rows."""
         return len(self._times)
 
-    def add(self, rows: Rows, first: int, last: int, limit: int, largest: int) -> int:
+    def add(self, rows: PartitionedRows, first: int, last: int, limit: int, largest: int) -> int:
         """Write rows at places of their order until the batch is full; return the next. A row alone may have ``largest`` bytes."""
         for at in range(first, last):
             row = rows.order[at]

@@ -22,7 +22,7 @@ _HEAD = Struct("=IIII")
 _EDGES = Struct("=II")
 
 
-class Run:
+class RunReader:
     """The rows of one run. ``data`` is not copied; a row is made when it is asked for."""
 
     def __init__(self, data: Any) -> None:
@@ -70,14 +70,14 @@ def _newest(
     runs: Sequence[Any], lower: bytes | None = None, upper: bytes | None = None, backwards: bool = False
 ) -> Iterator[Row]:
     """Iterate the newest row of each key."""
-    each = (Run(run).between(lower, upper, backwards) for run in runs)
+    each = (RunReader(run).between(lower, upper, backwards) for run in runs)
     together = merge_sorted(*each, key=itemgetter(0), reverse=backwards)  # stable: of equal keys the newest comes first
     return (next(same) for _, same in groupby(together, key=itemgetter(0)))
 
 
 def find(runs: Sequence[Any], key: bytes) -> bytes | None:
     """Return the newest value of a key."""
-    for run in map(Run, runs):
+    for run in map(RunReader, runs):
         row = run.first(key)
         if row < run.rows and run.key(row) == key:
             return run.value(row)
@@ -115,7 +115,7 @@ def merge(runs: Sequence[Any], keep_deleted: bool) -> bytes:
 
 def unpack(run: Any) -> list[Row]:
     """Return all rows of a run."""
-    return list(Run(run).between(None, None))
+    return list(RunReader(run).between(None, None))
 
 
 def pack(rows: int, names: Any, values: Any, times: Any) -> bytes:

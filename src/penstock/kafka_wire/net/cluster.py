@@ -10,26 +10,26 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from penstock.kafka_wire.errors import UNKNOWN_TOPIC, Refused, TlsRefused, check
-from penstock.kafka_wire.net.connection import Connection
+from penstock.kafka_wire.net.connection import BrokerConnection
 from penstock.kafka_wire.net.security import tls_context
-from penstock.kafka_wire.net.waiting import Waiting, stopwatch_us
+from penstock.kafka_wire.net.waiting import Backoff, stopwatch_us
 from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.primitives import TopicPartition
-from penstock.kafka_wire.protocol.requests import Api, Found
-from penstock.kafka_wire.settings import Address, Settings
+from penstock.kafka_wire.protocol.requests import Api, ClusterMetadata
+from penstock.kafka_wire.settings import Address, ProducerSettings
 
 T = TypeVar("T")
 
 LEADER_NOT_AVAILABLE = 5
 
 
-class Cluster:
+class ClusterClient:
     """What is known of a cluster, and the connections to it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self._context = tls_context(settings) if settings.tls else None
-        self._asking: dict[Address, Connection] = {}
+        self._asking: dict[Address, BrokerConnection] = {}
         self._brokers: dict[int, Address] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
@@ -38,7 +38,7 @@ class Cluster:
         self._versions: dict[int, int] = {}
         self._since = stopwatch_us()
 
-    def persist(self, waiting: Waiting, attempt: Callable[[], T]) -> T:
+    def persist(self, waiting: Backoff, attempt: Callable[[], T]) -> T:
         """Try until it works, or does not pass, or has lasted too long. A topic that is missing may be about to appear."""
         while True:
             try:
@@ -53,7 +53,7 @@ class Cluster:
             except OSError as lost:
                 waiting.pause(lost)
 
-    def ask(self, api: Api[T], body: bytes, waiting: Waiting) -> T:
+    def ask(self, api: Api[T], body: bytes, waiting: Backoff) -> T:
         """Ask any broker, once."""
         known = [*self._asking, *self._brokers.values(), *self._settings.bootstrap]
         fault: OSError = ConnectionError("no broker")
@@ -67,7 +67,7 @@ class Cluster:
                 fault = lost
         raise fault
 
-    def ask_coordinator(self, kind: int, key: str, api: Api[T], body: bytes, waiting: Waiting) -> T:
+    def ask_coordinator(self, kind: int, key: str, api: Api[T], body: bytes, waiting: Backoff) -> T:
         """Ask the coordinator of a group or a transactional id, once."""
         address = self._coordinators.get((kind, key))
         if address is None:
@@ -88,14 +88,14 @@ class Cluster:
         """Return how many partitions a topic has, None if that is not known."""
         return self._counts.get(topic)
 
-    def learn(self, topics: Iterable[str], waiting: Waiting) -> None:
+    def learn(self, topics: Iterable[str], waiting: Backoff) -> None:
         """Ask for topics and their leaders, once. A topic that is missing is an error of this one."""
         found = self.ask(requests.METADATA, requests.metadata(topics), waiting)
         self._keep(found)
         for topic in found.topics:
             check(topic.code, topic.name)
 
-    def _keep(self, found: Found) -> None:
+    def _keep(self, found: ClusterMetadata) -> None:
         if found.brokers:  # one that has just been started may name none
             self._brokers = {broker.node: (broker.host, broker.port) for broker in found.brokers}
         for topic in found.topics:
@@ -124,9 +124,9 @@ class Cluster:
             raise Refused(LEADER_NOT_AVAILABLE, f"{partition[0]}-{partition[1]} has no leader")
         return address
 
-    def connect(self, address: Address, waiting: Waiting) -> Connection:
+    def connect(self, address: Address, waiting: Backoff) -> BrokerConnection:
         """Make a connection."""
-        made = Connection(address, self._settings, self._context, waiting.check)
+        made = BrokerConnection(address, self._settings, self._context, waiting.check)
         for api, newest in made.versions.items():
             self._versions[api] = min(newest, self._versions.get(api, newest))
         return made
@@ -142,7 +142,7 @@ class Cluster:
         self._asking.clear()
         self._coordinators.clear()
 
-    def _ask(self, address: Address, api: Api[T], body: bytes, waiting: Waiting) -> T:
+    def _ask(self, address: Address, api: Api[T], body: bytes, waiting: Backoff) -> T:
         connection = self._asking.get(address)
         if connection is None or not connection.is_usable:
             if connection is not None:

@@ -16,10 +16,10 @@ from penstock.kafka_wire.errors import NoAnswer, Refused, TlsRefused, check
 from penstock.kafka_wire.net.security import authenticate
 from penstock.kafka_wire.net.waiting import SLICE_SECONDS, stopwatch_us
 from penstock.kafka_wire.protocol import requests
-from penstock.kafka_wire.protocol.primitives import Out
+from penstock.kafka_wire.protocol.primitives import Encoder
 from penstock.kafka_wire.protocol.requests import Api
-from penstock.kafka_wire.settings import Address, Settings
-from penstock.native.record_batches import Batch
+from penstock.kafka_wire.settings import Address, ProducerSettings
+from penstock.native.record_batches import RecordBatch
 
 T = TypeVar("T")
 
@@ -33,10 +33,12 @@ LARGEST_ANSWER = 100 << 20
 OnWait = Callable[[], None]
 
 
-class Connection:
+class BrokerConnection:
     """A connection that is ready for use: encrypted and authenticated as the settings want it."""
 
-    def __init__(self, address: Address, settings: Settings, context: ssl.SSLContext | None, on_wait: OnWait) -> None:
+    def __init__(
+        self, address: Address, settings: ProducerSettings, context: ssl.SSLContext | None, on_wait: OnWait
+    ) -> None:
         self.address = address
         self._settings = settings
         self.on_wait = on_wait
@@ -82,7 +84,7 @@ class Connection:
         answer: T = self.receive()
         return answer
 
-    def send(self, api: Api[Any], parts: Sequence[bytes | Batch]) -> None:
+    def send(self, api: Api[Any], parts: Sequence[bytes | RecordBatch]) -> None:
         """Send a request."""
         self._next += 1
         self._used = stopwatch_us()
@@ -115,7 +117,7 @@ class Connection:
         self._used = stopwatch_us()
         return answer
 
-    def _send(self, parts: Sequence[bytes | Batch]) -> None:
+    def _send(self, parts: Sequence[bytes | RecordBatch]) -> None:
         """Send everything. Encrypted it goes in one piece, else as it lies in memory."""
         if isinstance(self._socket, ssl.SSLSocket):
             parts = [b"".join(parts)]
@@ -177,11 +179,11 @@ class Connection:
             if not low <= api.version <= high:
                 raise Refused(UNSUPPORTED_VERSION, f"the broker does not know {api.name} in version {api.version}")
         if self._settings.sasl:
-            code, known = self.ask(requests.HANDSHAKE, Out().string(self._settings.mechanism).done())
+            code, known = self.ask(requests.HANDSHAKE, Encoder().string(self._settings.mechanism).done())
             check(code, f"the broker takes {', '.join(known)}, not {self._settings.mechanism}")
             authenticate(self._settings, self._exchange)
 
     def _exchange(self, data: bytes) -> bytes:
-        code, said, answer = self.ask(requests.AUTHENTICATE, Out().blob(data).done())
+        code, said, answer = self.ask(requests.AUTHENTICATE, Encoder().blob(data).done())
         check(code, said)
         return answer

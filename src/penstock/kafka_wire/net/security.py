@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.kafka_wire.errors import Refused
-from penstock.kafka_wire.settings import Settings
+from penstock.kafka_wire.settings import ProducerSettings
 
 SASL_FAILED = 58
 #: sends bytes to the broker, returns what it answers
 Exchange = Callable[[bytes], bytes]
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext:
+def tls_context(settings: ProducerSettings) -> ssl.SSLContext:
     """Return the TLS context of the settings; certificates and keys are files or their text."""
     given = settings.ssl
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -55,7 +55,7 @@ def _file(folder: str, given: Mapping[str, str], name: str) -> str | None:
     return str(path)
 
 
-def authenticate(settings: Settings, exchange: Exchange) -> None:
+def authenticate(settings: ProducerSettings, exchange: Exchange) -> None:
     """Tell a broker who we are."""
     if settings.mechanism == "PLAIN":
         exchange(f"\0{settings.username}\0{settings.password}".encode())
@@ -63,7 +63,7 @@ def authenticate(settings: Settings, exchange: Exchange) -> None:
         _scram(settings, exchange, hashlib.sha256 if settings.mechanism.endswith("256") else hashlib.sha512)
 
 
-def _scram(settings: Settings, exchange: Exchange, hashed: Callable[[], hashlib._Hash]) -> None:
+def _scram(settings: ProducerSettings, exchange: Exchange, hashed: Callable[[], hashlib._Hash]) -> None:
     """Prove to know the password, and have the broker prove it, too, without saying it."""
     name = hashed().name
     nonce = secrets.token_hex(16)

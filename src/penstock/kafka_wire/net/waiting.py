@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from penstock.kafka_wire.errors import NoAnswer, Refused
-from penstock.kafka_wire.settings import Settings
+from penstock.kafka_wire.settings import ProducerSettings
 
 #: calls that wait are cut into slices, so that Ctrl-C and a shorter deadline are heard
 SLICE_SECONDS = 1.0
@@ -25,10 +25,10 @@ def stopwatch_us() -> int:
     return time.perf_counter_ns() // 1000
 
 
-class Waiting:
+class Backoff:
     """One call's waiting: for as long as nothing goes on, ``most`` seconds if that is less than the deadline."""
 
-    def __init__(self, is_over: IsOver, settings: Settings, most: float = math.inf) -> None:
+    def __init__(self, is_over: IsOver, settings: ProducerSettings, most: float = math.inf) -> None:
         self._is_over = is_over
         self._most = most
         self._settings = settings

@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from penstock.kafka_wire.protocol.primitives import TopicPartition
 from penstock.kafka_wire.protocol.requests import Identity
-from penstock.kafka_wire.settings import CODECS, Settings
+from penstock.kafka_wire.settings import CODECS, ProducerSettings
 from penstock.native.columns import column_of
 from penstock.native.loader import loop
-from penstock.native.record_batches import Batch, Headers, Rows
+from penstock.native.record_batches import FRAME, Headers, PartitionedRows, RecordBatch
 
 loops = loop("record_batches")
-
 
 #: a row to write: topic, partition (None: by the key), key, value, timestamp in milliseconds, headers
 Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
@@ -30,11 +29,10 @@ Row: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers
 RowColumns: TypeAlias = tuple[str, Any, pa.Array, pa.Array, Any, Sequence[Headers] | None]
 #: memory of batches that are not in use is kept up to this many bytes
 KEPT_BYTES = 64 << 20
-FRAME = 61
 
 
 @dataclass(slots=True)
-class Stream:
+class PartitionBatches:
     """The batches of one partition: those under way, in order, and after them the one that is open."""
 
     partition: TopicPartition
@@ -42,14 +40,16 @@ class Stream:
     sequence: int = 0
     #: whether its leader has taken a batch of this identity. Until then it would take any sequence number, not only the first
     is_known: bool = False
-    open: Batch | None = None
-    under_way: deque[Batch] = field(default_factory=deque)
+    open: RecordBatch | None = None
+    under_way: deque[RecordBatch] = field(default_factory=deque)
 
 
-def rows_of(columns: RowColumns, spread: int, turn: int) -> Rows:
+def rows_of(columns: RowColumns, spread: int, turn: int) -> PartitionedRows:
     """Return rows as the loop takes them, by the partition that they go to."""
     _, partitions, keys, values, times, headers = columns
-    made: Rows = loops.Rows(len(times), partitions, column_of(keys), column_of(values), times, headers, spread, turn)
+    made: PartitionedRows = loops.PartitionedRows(
+        len(times), partitions, column_of(keys), column_of(values), times, headers, spread, turn
+    )
     return made
 
 
@@ -75,23 +75,23 @@ def row_at(columns: RowColumns, at: int) -> Row:
 class Batches:
     """Makes batches, seals them, and takes them back."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ProducerSettings) -> None:
         self._limit = settings.batch_bytes
         self._largest = settings.largest
-        self._free: list[Batch] = []
+        self._free: list[RecordBatch] = []
         self._kept = 0
         self._number = CODECS[settings.codec]
         self._codec: Any = None
         if self._number:
             self._codec = pa.Codec(settings.codec, compression_level=settings.level)
 
-    def add(self, stream: Stream, rows: Rows, first: int, last: int) -> int:
+    def add(self, stream: PartitionBatches, rows: PartitionedRows, first: int, last: int) -> int:
         """Add rows to the open batch until it is full; return the first that is not in it. A row that does not fit alone is not."""
         if stream.open is None:
             stream.open = self._new()
         return stream.open.add(rows, first, last, self._limit, self._largest)
 
-    def seal(self, stream: Stream, identity: Identity, *, transactional: bool) -> Batch | None:
+    def seal(self, stream: PartitionBatches, identity: Identity, *, transactional: bool) -> RecordBatch | None:
         """Close the open batch of a partition and number its rows; None if there is none."""
         batch, stream.open = stream.open, None
         if batch is None or batch.count == 0:
@@ -104,15 +104,15 @@ class Batches:
         stream.sequence = (stream.sequence + batch.count) & 0x7FFFFFFF
         return batch
 
-    def take_back(self, batch: Batch | None) -> None:
+    def take_back(self, batch: RecordBatch | None) -> None:
         """Be given a batch that nobody needs any more."""
         if batch is not None and self._kept < KEPT_BYTES:
             self._kept += len(batch)
             batch.clear()
             self._free.append(batch)
 
-    def _new(self) -> Batch:
-        batch: Batch = self._free.pop() if self._free else loops.Batch()
+    def _new(self) -> RecordBatch:
+        batch: RecordBatch = self._free.pop() if self._free else loops.RecordBatch()
         if not self._free:
             self._kept = 0
         return batch

@@ -13,50 +13,50 @@ TopicPartition: TypeAlias = tuple[str, int]
 _INT8, _INT16, _INT32, _INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
 
 
-class Out:
+class Encoder:
     """Collects what is sent.
 
-    >>> Out().int16(3).string("ab").nullable(None).done().hex()
+    >>> Encoder().int16(3).string("ab").nullable(None).done().hex()
     '000300026162ffff'
     """
 
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def int8(self, number: int) -> Out:
+    def int8(self, number: int) -> Encoder:
         """Add a number of one byte."""
         self._data += _INT8.pack(number)
         return self
 
-    def int16(self, number: int) -> Out:
+    def int16(self, number: int) -> Encoder:
         """Add a number of two bytes."""
         self._data += _INT16.pack(number)
         return self
 
-    def int32(self, number: int) -> Out:
+    def int32(self, number: int) -> Encoder:
         """Add a number of four bytes."""
         self._data += _INT32.pack(number)
         return self
 
-    def int64(self, number: int) -> Out:
+    def int64(self, number: int) -> Encoder:
         """Add a number of eight bytes."""
         self._data += _INT64.pack(number)
         return self
 
-    def string(self, text: str) -> Out:
+    def string(self, text: str) -> Encoder:
         """Add a text."""
         encoded = text.encode()
         return self.int16(len(encoded)).raw(encoded)
 
-    def nullable(self, text: str | None) -> Out:
+    def nullable(self, text: str | None) -> Encoder:
         """Add a text that may be missing."""
         return self.int16(-1) if text is None else self.string(text)
 
-    def blob(self, data: bytes) -> Out:
+    def blob(self, data: bytes) -> Encoder:
         """Add bytes."""
         return self.int32(len(data)).raw(data)
 
-    def array(self, items: Iterable[T], add: Callable[[Out, T], object]) -> Out:
+    def array(self, items: Iterable[T], add: Callable[[Encoder, T], object]) -> Encoder:
         """Add a list, each item in its own way."""
         kept = [*items]
         self.int32(len(kept))
@@ -64,14 +64,14 @@ class Out:
             add(self, item)
         return self
 
-    def compact(self, text: str | None) -> Out:
+    def compact(self, text: str | None) -> Encoder:
         """Add a text that may be missing, as newer requests have it."""
         if text is None:
             return self.varint(0)
         encoded = text.encode()
         return self.varint(len(encoded) + 1).raw(encoded)
 
-    def varint(self, number: int) -> Out:
+    def varint(self, number: int) -> Encoder:
         """Add a number that is not negative, seven bits at a time."""
         while number > 127:
             self._data.append(number & 127 | 128)
@@ -79,7 +79,7 @@ class Out:
         self._data.append(number)
         return self
 
-    def raw(self, data: bytes) -> Out:
+    def raw(self, data: bytes) -> Encoder:
         """Add bytes without a length."""
         self._data += data
         return self
@@ -89,10 +89,10 @@ class Out:
         return bytes(self._data)
 
 
-class In:
+class Decoder:
     """Takes an answer apart, from front to back. One that is too short raises ``ValueError``.
 
-    >>> answer = In(bytes.fromhex("000300026162ffff"))
+    >>> answer = Decoder(bytes.fromhex("000300026162ffff"))
     >>> answer.int16(), answer.string(), answer.nullable()
     (3, 'ab', None)
     """
@@ -138,7 +138,7 @@ class In:
         """Take bytes."""
         return self.raw(self.int32())
 
-    def array(self, take: Callable[[In], T]) -> list[T]:
+    def array(self, take: Callable[[Decoder], T]) -> list[T]:
         """Take a list, each item in the same way."""
         return [take(self) for _ in range(self.int32())]
 

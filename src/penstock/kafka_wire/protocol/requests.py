@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from penstock.kafka_wire.protocol.primitives import In, Out, TopicPartition
+from penstock.kafka_wire.protocol.primitives import Decoder, Encoder, TopicPartition
 
 T = TypeVar("T")
 
@@ -27,17 +27,17 @@ class Api(Generic[T]):
     name: str
     key: int
     version: int
-    read: Callable[[In], T]
+    read: Callable[[Decoder], T]
     flexible: bool = False
 
     def head(self, correlation: int, client: str) -> bytes:
         """Return what every request begins with."""
-        head = Out().int16(self.key).int16(self.version).int32(correlation).string(client)
+        head = Encoder().int16(self.key).int16(self.version).int32(correlation).string(client)
         return (head.varint(0) if self.flexible else head).done()
 
     def answer(self, data: bytes) -> tuple[int, T]:
         """Return which request an answer is for, and what it says."""
-        found = In(data)
+        found = Decoder(data)
         correlation = found.int32()
         if self.flexible:
             found.tags()
@@ -54,7 +54,7 @@ class Identity(NamedTuple):
 NOBODY = Identity(-1, -1)
 
 
-class Broker(NamedTuple):
+class BrokerAddress(NamedTuple):
     """Where a broker is."""
 
     node: int
@@ -67,10 +67,10 @@ class Coordinator(NamedTuple):
 
     code: int
     said: str | None
-    broker: Broker
+    broker: BrokerAddress
 
 
-class TopicFound(NamedTuple):
+class TopicMetadata(NamedTuple):
     """An answer: a topic and the leader of each of its partitions, −1 where there is none."""
 
     code: int
@@ -78,64 +78,64 @@ class TopicFound(NamedTuple):
     leaders: dict[int, int]
 
 
-class Found(NamedTuple):
+class ClusterMetadata(NamedTuple):
     """An answer: brokers and topics."""
 
-    brokers: list[Broker]
-    topics: list[TopicFound]
+    brokers: list[BrokerAddress]
+    topics: list[TopicMetadata]
 
 
 #: partition → error code
 Codes = dict[TopicPartition, int]
 
 
-def _broker(found: In) -> Broker:
-    return Broker(found.int32(), found.string(), found.int32())
+def _broker(found: Decoder) -> BrokerAddress:
+    return BrokerAddress(found.int32(), found.string(), found.int32())
 
 
-def _broker_with_rack(found: In) -> Broker:
+def _broker_with_rack(found: Decoder) -> BrokerAddress:
     broker = _broker(found)
     found.nullable()
     return broker
 
 
-def _partition(found: In) -> tuple[int, int]:
+def _partition(found: Decoder) -> tuple[int, int]:
     found.int16()
     number, leader = found.int32(), found.int32()
-    found.array(In.int32)
-    found.array(In.int32)
+    found.array(Decoder.int32)
+    found.array(Decoder.int32)
     return number, leader
 
 
-def _topic(found: In) -> TopicFound:
+def _topic(found: Decoder) -> TopicMetadata:
     code, name, _ = found.int16(), found.string(), found.int8()
-    return TopicFound(code, name, dict(found.array(_partition)))
+    return TopicMetadata(code, name, dict(found.array(_partition)))
 
 
-def _metadata(found: In) -> Found:
+def _metadata(found: Decoder) -> ClusterMetadata:
     found.int32()
     brokers = found.array(_broker_with_rack)
     found.nullable()
     found.int32()
-    return Found(brokers, found.array(_topic))
+    return ClusterMetadata(brokers, found.array(_topic))
 
 
-def _coordinator(found: In) -> Coordinator:
+def _coordinator(found: Decoder) -> Coordinator:
     found.int32()
     return Coordinator(found.int16(), found.nullable(), _broker(found))
 
 
-def _identity(found: In) -> tuple[int, Identity]:
+def _identity(found: Decoder) -> tuple[int, Identity]:
     found.int32()
     return found.int16(), Identity(found.int64(), found.int16())
 
 
-def _code(found: In) -> int:
+def _code(found: Decoder) -> int:
     found.int32()
     return found.int16()
 
 
-def _codes_of(found: In, rest: Callable[[In], object] = lambda found: None) -> Codes:
+def _codes_of(found: Decoder, rest: Callable[[Decoder], object] = lambda found: None) -> Codes:
     codes: Codes = {}
     for _ in range(found.int32()):
         topic = found.string()
@@ -146,25 +146,25 @@ def _codes_of(found: In, rest: Callable[[In], object] = lambda found: None) -> C
     return codes
 
 
-def _codes(found: In) -> Codes:
+def _codes(found: Decoder) -> Codes:
     found.int32()
     return _codes_of(found)
 
 
-def _produced(found: In) -> Codes:
+def _produced(found: Decoder) -> Codes:
     return _codes_of(found, lambda found: found.raw(24))  # offset, time of the broker, first offset
 
 
-def _versions(found: In) -> tuple[int, dict[int, tuple[int, int]]]:
+def _versions(found: Decoder) -> tuple[int, dict[int, tuple[int, int]]]:
     code = found.int16()
     return code, {key: (low, high) for key, low, high in found.array(lambda f: (f.int16(), f.int16(), f.int16()))}
 
 
-def _mechanisms(found: In) -> tuple[int, list[str]]:
-    return found.int16(), found.array(In.string)
+def _mechanisms(found: Decoder) -> tuple[int, list[str]]:
+    return found.int16(), found.array(Decoder.string)
 
 
-def _authenticated(found: In) -> tuple[int, str | None, bytes]:
+def _authenticated(found: Decoder) -> tuple[int, str | None, bytes]:
     return found.int16(), found.nullable(), found.blob()
 
 
@@ -197,17 +197,17 @@ NEEDED: tuple[Api[Any], ...] = (
 
 def metadata(topics: Iterable[str]) -> bytes:
     """Ask for topics and their leaders. A topic that is missing is not made, whatever the cluster does for others."""
-    return Out().array(topics, Out.string).int8(0).done()
+    return Encoder().array(topics, Encoder.string).int8(0).done()
 
 
 def find_coordinator(kind: int, key: str) -> bytes:
     """Ask who coordinates a group or a transactional id."""
-    return Out().string(key).int8(kind).done()
+    return Encoder().string(key).int8(kind).done()
 
 
 def init_producer(transactional_id: str | None, timeout_ms: int, identity: Identity = NOBODY) -> bytes:
     """Ask for an identity; with one's own: for its next epoch, which nobody gets who was taken over."""
-    request = Out().compact(transactional_id).int32(timeout_ms).int64(identity.id).int16(identity.epoch)
+    request = Encoder().compact(transactional_id).int32(timeout_ms).int64(identity.id).int16(identity.epoch)
     return request.varint(0).done()
 
 
@@ -227,7 +227,7 @@ def transaction_offsets(
     transactional_id: str, group: str, identity: Identity, offsets: Mapping[TopicPartition, int]
 ) -> bytes:
     """Commit offsets of a group, which has no members, with the transaction."""
-    out = Out().string(transactional_id).string(group).int64(identity.id).int16(identity.epoch)
+    out = Encoder().string(transactional_id).string(group).int64(identity.id).int16(identity.epoch)
     return _topics(out, offsets, lambda out, item: out.int32(item[0]).int64(item[1]).int32(-1).nullable(None)).done()
 
 
@@ -238,15 +238,17 @@ def end_transaction(transactional_id: str, identity: Identity, *, committed: boo
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> bytes:
     """Commit offsets of a group, which has no members."""
-    out = Out().string(group).int32(-1).string("")
+    out = Encoder().string(group).int32(-1).string("")
     return _topics(out, offsets, lambda out, item: out.int32(item[0]).int64(item[1]).nullable(None)).done()
 
 
-def _who(transactional_id: str, identity: Identity) -> Out:
-    return Out().string(transactional_id).int64(identity.id).int16(identity.epoch)
+def _who(transactional_id: str, identity: Identity) -> Encoder:
+    return Encoder().string(transactional_id).int64(identity.id).int16(identity.epoch)
 
 
-def _topics(out: Out, partitions: Mapping[TopicPartition, T], add: Callable[[Out, tuple[int, T]], object]) -> Out:
+def _topics(
+    out: Encoder, partitions: Mapping[TopicPartition, T], add: Callable[[Encoder, tuple[int, T]], object]
+) -> Encoder:
     """Add something for each partition, topic by topic."""
     by_topic = groupby(sorted(partitions.items(), key=itemgetter(0)), key=lambda item: item[0][0])
     grouped = [(topic, [(partition[1], item) for partition, item in items]) for topic, items in by_topic]
