@@ -1,7 +1,7 @@
 """Without a compiler the product is installed and works: what is in C is done in Python.
 
-Each loop and its twin in Python are compared where they belong (``tests/log/test_native.py``, ``tests/serde/test_groups.py``,
-``tests/state/test_runs.py``, ``tests/state/test_apart.py``); an application on Spark runs without them in ``tests/app/test_stopping.py``.
+Each loop and its twin in Python are compared in ``tests/native``, ``tests/log/test_native.py``, ``tests/serde/test_groups.py`` and
+``tests/state/test_runs.py``; an application on Spark runs without them in ``tests/app/test_stopping.py``.
 """
 
 import os
