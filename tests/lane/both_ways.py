@@ -252,7 +252,7 @@ def _headers(packed: Any) -> Any:
 def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note of each batch whether it went by column; one that does not try to is a failure, and so are rows that leave one by one."""
     taken: list[bool] = []
-    for name in ("process_columns", "process_together"):
+    for name in ("process_batch", "process_together"):
 
         def noted(*args: Any, process: Any = getattr(Task, name)) -> bool:
             taken.append(process(*args))

@@ -298,11 +298,11 @@ def test_a_response_to_a_row_that_has_changed_since_is_dropped_by_column(folders
     resolving = Resolving.open
 
     def noted(self, *args):
-        on_columns = resolving(self, *args)
+        on_batch = resolving(self, *args)
 
         def noting(columns, commits):
             resolved.append(len(columns))
-            on_columns(columns, commits)
+            on_batch(columns, commits)
 
         return noting
 

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
 from penstock import config as configuration
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.provenance import provenance_of
 from penstock.clock import SystemClock
 from penstock.lane import by_column
 from penstock.lane.envelope import pack_headers
-from penstock.lane.sink import Row, SinkColumns
+from penstock.lane.sink import Row, SinkBatch
 from penstock.lane.task import Task
 from penstock.record import Origin
-from penstock.serde.columns import Column, Columns, spots_of
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone, open_store
 from penstock.windows import TimeWindows
@@ -290,15 +292,15 @@ def test_sources_of_which_one_was_given_up_do_not_go_together():
     config = configuration.load({}, environ={})
     task = Task(builder.build(), 0, MemoryState(), application_id="a", config=config, clock=SystemClock())
     sources = {task.topology.node(source).topics[0]: source for source in task.entries}
-    assert task.takes_columns(*sources.values())
+    assert task.takes_batch(*sources.values())
     task.stores["s"].write("a", {"n": 1}, 0)
     origin = Origin("side", 0, 0, 0, None, None, (), 0, 0)
-    wrong = Columns(Column(["a"]), Column(["no object"]), np.array([0]), None, spots_of([origin]))
+    wrong = Batch(Column(["a"]), Column(["no object"]), np.array([0]), None, provenance_of([origin]))
     for _ in range(by_column.TRUST):
-        assert task.takes_columns(*sources.values())
-        assert not task.process_columns(sources["side"], wrong)
-    assert not task.takes_columns(*sources.values())
-    assert task.takes_columns(sources["in"])
+        assert task.takes_batch(*sources.values())
+        assert not task.process_batch(sources["side"], wrong)
+    assert not task.takes_batch(*sources.values())
+    assert task.takes_batch(sources["in"])
 
 
 def orders_by_country(b: StreamsBuilder, *, left: bool) -> None:
@@ -331,9 +333,9 @@ def global_join(left: bool, rows: list[tuple[str, Any]], *, by_column: bool) -> 
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     times = np.arange(len(rows), dtype=np.int64)
     if by_column:
-        assert task.takes_columns(source)
-        assert task.process_columns(source, Columns(Column(keys), Column(values), times, None, spots_of(origins)))
-        left_by_column = [out for out in task.outputs if isinstance(out, SinkColumns)]
+        assert task.takes_batch(source)
+        assert task.process_batch(source, Batch(Column(keys), Column(values), times, None, provenance_of(origins)))
+        left_by_column = [out for out in task.outputs if isinstance(out, SinkBatch)]
         found = [
             pair for out in left_by_column for pair in zip(out.keys.to_pylist(), out.values.to_pylist(), strict=True)
         ]

@@ -8,15 +8,17 @@ import pytest
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.provenance import provenance_of
 from penstock.lane import outbox
 from penstock.lane.envelope import CHANGELOG, SINK
 from penstock.lane.orders import Orders, Stage
 from penstock.lane.outbox import Outbox
-from penstock.lane.sink import Row, SinkColumns
+from penstock.lane.sink import Row, SinkBatch
 from penstock.plan.plan import make_plan
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
-from penstock.serde.columns import Column, Columns, spots_of
 from penstock.state.base import Sealed
 from penstock.topology.node import SinkNode
 
@@ -40,8 +42,8 @@ def row(value):
 def column(*values):
     data = pa.array(values, pa.binary())
     keys, items = (Column(data=data, serde=Serdes.bytes) for _ in range(2))
-    columns = Columns(keys, items, np.ones(len(values), dtype=np.int64), None, spots_of([NO_ORIGIN] * len(values)))
-    return SinkColumns(SinkNode("sink", "out", (), Serdes.bytes, Serdes.bytes), 0, None, data, data, columns)
+    columns = Batch(keys, items, np.ones(len(values), dtype=np.int64), None, provenance_of([NO_ORIGIN] * len(values)))
+    return SinkBatch(SinkNode("sink", "out", (), Serdes.bytes, Serdes.bytes), 0, None, data, data, columns)
 
 
 def values(batches):

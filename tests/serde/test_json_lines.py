@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock.batch.column import Column
 from penstock.serde import Serdes
-from penstock.serde.columns import Column
 from penstock.serde.json_lines import JsonLines, json_lines
 
 

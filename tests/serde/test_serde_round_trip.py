@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.batch.column import Column
 from penstock.errors import DeserializationError, PenstockError, SerializationError
 from penstock.record import Change, Windowed
 from penstock.serde import ChangedSerde, Serde, Serdes
-from penstock.serde.columns import Column
 from penstock.serde.foreign_key import (
     CombinedKey,
     CombinedKeySerde,

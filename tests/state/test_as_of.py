@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.provenance import provenance_of
 from penstock.record import Origin
 from penstock.serde import Serdes
-from penstock.serde.columns import Column, Columns, Irregular, spots_of
 from penstock.state.as_of import Told, rows_as_of
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone, open_store
@@ -34,7 +37,7 @@ def value_of(serde, n):
 def columns_of(serde, rows):
     keys, values = Column([row[0] for row in rows]), Column([value_of(serde, row[1]) for row in rows])
     headers = [(("t", b"%d" % row[2]),) for row in rows]
-    return Columns(keys, values, np.array([row[2] for row in rows]), headers, spots_of(origins(rows)))
+    return Batch(keys, values, np.array([row[2] for row in rows]), headers, provenance_of(origins(rows)))
 
 
 def origins(rows):
@@ -116,5 +119,5 @@ def test_a_row_is_as_the_last_update_in_front_has_left_it(events):
 def test_a_row_that_reads_as_none_is_not_for_columns():
     store = open_store(Stores.key_value("s", key=Serdes.string, value=Serdes.json), MemoryState(), Standalone())
     store._rows.base.write([(b"a", b"null")])
-    with pytest.raises(Irregular):
+    with pytest.raises(Fallback):
         store.make_column_read()(Column(["a"]), columns_of(Serdes.json, [("a", 0, 0)]))

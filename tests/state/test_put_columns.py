@@ -5,9 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.provenance import provenance_of
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
-from penstock.serde.columns import Column, Columns, spots_of
 from penstock.state import as_of, pending
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
@@ -32,7 +34,7 @@ def put_by_column(store, records):
     keys, values = Column([key for key, _, _ in records]), Column([value for _, value, _ in records])
     times = np.array([time for _, _, time in records], dtype=np.int64)
     commits = []
-    store.make_column_put()(Columns(keys, values, times, None, spots_of([NO_ORIGIN] * len(records))), commits)
+    store.make_column_put()(Batch(keys, values, times, None, provenance_of([NO_ORIGIN] * len(records))), commits)
     for commit in commits:
         commit()
 
@@ -69,7 +71,7 @@ class Told:
         if announce:
             store.announce_vanished()
         if by_column:
-            store.on_flush_columns(self._take)
+            store.on_flush_batch(self._take)
 
     def _take(self, columns, commits):
         old = columns.old.items if self._send_old else [None] * len(columns)

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.provenance import provenance_of
 from penstock.operators.folds import fold_values
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
-from penstock.serde.columns import Column, Columns, Irregular, spots_of
 from penstock.state import pending
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
@@ -17,7 +20,7 @@ from penstock.state.overlay import OverlayState
 from penstock.state.restore import Standalone
 from penstock.state.rows import RowStore
 from penstock.state.runs import RunRows, pack
-from penstock.state.sheet import LogColumns, int64_sums
+from penstock.state.sheet import ChangelogColumns, int64_sums
 from penstock.state.spec import Stores
 
 #: keys of one epoch: new, rare and repeated ones, some that LMDB does not take as they are
@@ -36,13 +39,13 @@ def opened(state, *, timestamped=True, value=Serdes.int64):
 def columns_of(records):
     keys = Column([key for key, _ in records])
     times = np.array([time for _, time in records], dtype=np.int64)
-    return Columns(keys, Column([1] * len(records)), times, None, spots_of([NO_ORIGIN] * len(records)))
+    return Batch(keys, Column([1] * len(records)), times, None, provenance_of([NO_ORIGIN] * len(records)))
 
 
 def count_by_column(store, records):
-    on_columns = store.make_column_fold(lambda: 0, None)
+    on_batch = store.make_column_fold(lambda: 0, None)
     commits = []
-    on_columns(columns_of(records), commits)
+    on_batch(columns_of(records), commits)
     for commit in commits:
         commit()
 
@@ -111,7 +114,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
     store = opened(state)
     store.on_flush(pytest.fail, send_old=False)
     forwarded = []
-    store.on_flush_columns(lambda columns, commits: forwarded.append(columns))
+    store.on_flush_batch(lambda columns, commits: forwarded.append(columns))
     count_by_column(store, [("b", 1), ("a", 2), ("b", 3)])
     assert store.flush()
     assert not store.flush()
@@ -119,7 +122,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
     assert (columns.keys.items, columns.values.items, columns.timestamps.tolist()) == (["a", "b"], [1, 2], [2, 3])
     sealed = store.seal()
     assert isinstance(sealed.writes, RunRows)
-    assert isinstance(sealed.changelog, LogColumns)
+    assert isinstance(sealed.changelog, ChangelogColumns)
     pending.apply(state, pending.pack({"s": sealed}))
     assert [opened(state).read(key) for key in "abc"] == [(1, 2), (2, 3), None]
 
@@ -140,7 +143,7 @@ def test_what_was_forwarded_by_column_is_what_those_downstream_know():
     store = opened(MemoryState())
     told = []
     store.on_flush(lambda *row: told.append(row), send_old=False)
-    store.on_flush_columns(
+    store.on_flush_batch(
         lambda columns, commits: commits.append(lambda: told.append((columns.keys.items, columns.values.items)))
     )
     count_by_column(store, [("a", 1), ("b", 1)])
@@ -162,7 +165,7 @@ def test_an_object_that_two_groups_share_is_not_for_columns(keys):
 
     store = opened(MemoryState(), value=Serdes.json)
     records = [(key, 0) for key in keys]
-    with pytest.raises(Irregular):
+    with pytest.raises(Fallback):
         store.make_column_fold(lambda: shared, fold_values(gather))(columns_of(records), [])
     commits = []
     store.make_column_fold(list, fold_values(gather))(columns_of(records), commits)
@@ -176,7 +179,7 @@ def test_counts_are_added_as_numbers_or_refused(given_rows):
     rows = pa.array([None if old is None else Serdes.int64.serialize(old) for old, _ in given_rows], pa.binary())
     sums = [(old or 0) + count for old, count in given_rows]
     if any(total >= 1 << 63 for total in sums):
-        with pytest.raises(Irregular):
+        with pytest.raises(Fallback):
             int64_sums(rows, np.array([count for _, count in given_rows]))
     else:
         found = int64_sums(rows, np.array([count for _, count in given_rows]))
@@ -184,5 +187,5 @@ def test_counts_are_added_as_numbers_or_refused(given_rows):
 
 
 def test_a_row_of_another_length_is_no_count():
-    with pytest.raises(Irregular):
+    with pytest.raises(Fallback):
         int64_sums(pa.array([b"1234"]), np.array([1]))

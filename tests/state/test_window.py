@@ -472,7 +472,7 @@ def test_the_origin_during_a_flush_is_that_of_the_last_writer():
 def forward_by_column(store):
     """Let the store forward by column; return the (key, value) pairs of each time."""
     seen = []
-    store.on_flush_columns(
+    store.on_flush_batch(
         lambda columns, _: seen.append(list(zip(columns.keys.items, columns.values.items, strict=True)))
     )
     return seen

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
 from penstock.lane.inbox import (
-    Batch,
     MadeOrigins,
     NumberedOrigins,
     Origins,
     Rows,
     ShortRun,
+    SourceBatch,
     numbers,
     order_by,
     raw_headers,
@@ -76,13 +76,13 @@ class RawRows:
         found["index"] = found["partition"]
         self._numbers = found
 
-    def batch(self, part: slice, shard: int, source: str) -> Batch:
+    def batch(self, part: slice, shard: int, source: str) -> SourceBatch:
         """Return rows that follow each other."""
         key, value = (_whole(self._table[name][part]) for name in ("key", "value"))
         headers = None if self._plain else cache(partial(raw_headers, self._table["headers"][part]))
         numbers_of_part = {name: column[part] for name, column in self._numbers.items()}
         origins = NumberedOrigins(self._topics, numbers_of_part, (key, value, headers))
-        return Batch(shard, source, (key, value, numbers_of_part["timestamp"]), headers, origins)
+        return SourceBatch(shard, source, (key, value, numbers_of_part["timestamp"]), headers, origins)
 
     cut = staticmethod(cut_apart)
 
@@ -118,10 +118,10 @@ class EnvelopeRows:
         self._places = None if places is None else {name: column[order] for name, column in places.items()}
         self._plain = self._table["headers"].null_count == len(self._table)
 
-    def batch(self, part: slice, shard: int, source: str) -> Batch:
+    def batch(self, part: slice, shard: int, source: str) -> SourceBatch:
         """Return rows that follow each other."""
         columns = _whole(self._table["key"][part]), _whole(self._table["value"][part]), self._times[part]
-        return Batch(shard, source, columns, self._headers(part), self._origins(part))
+        return SourceBatch(shard, source, columns, self._headers(part), self._origins(part))
 
     def _headers(self, part: slice) -> Callable[[], list[Headers]] | None:
         return None if self._plain else cache(partial(_unpacked, self._table["headers"][part]))
@@ -132,7 +132,7 @@ class EnvelopeRows:
         return NumberedOrigins(self._topics, {name: column[part] for name, column in self._places.items()})
 
     @staticmethod
-    def cut(batch: Batch, runs: list[Run]) -> Iterator[Batch | ShortRun]:
+    def cut(batch: SourceBatch, runs: list[Run]) -> Iterator[SourceBatch | ShortRun]:
         """Yield a batch or its runs; what stands for many records goes by column, however few there are."""
         if not any(run.code % 2 for run in runs):
             yield from cut_apart(batch, runs)

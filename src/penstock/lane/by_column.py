@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.batch.batch import Batch, Commits, OnBatch, all_or_nothing
+from penstock.batch.column import Column
 from penstock.lane.chains import Chain, Meetings, chain_below, mixing_order
-from penstock.serde.columns import Column, Columns, Commits, OnColumns, all_or_nothing
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
@@ -44,18 +45,18 @@ class ByColumn:
         """Whether records of these sources may go by column, those of one after those of another."""
         return self._order(frozenset(sources)) is not None
 
-    def run(self, source: str, columns: Columns) -> bool:
+    def run(self, source: str, batch: Batch) -> bool:
         """Run records of a source; False, and nothing has happened, if they have to go one by one.
 
-        ``Unreadable`` is raised before any function has been called: without the records that cannot be read others may go by column.
+        ``Undecodable`` is raised before any function has been called: without the records that cannot be read others may go by column.
         """
-        done = _run([partial(self._taken(source), columns)], [columns])
+        done = _run([partial(self._taken(source), batch)], [batch])
         if not self._trusted(frozenset({source}), done):
             self._chains[source] = None
             self._orders.clear()
         return done
 
-    def run_together(self, parts: Mapping[str, Columns]) -> bool:
+    def run_together(self, parts: Mapping[str, Batch]) -> bool:
         """Run records of several sources, which have places; False, and nothing has happened, if they have to go one by one."""
         sources = frozenset(parts)
         order = self._order(sources)
@@ -80,7 +81,7 @@ class ByColumn:
         self._trust[sources] = min(self._trust.get(sources, TRUST) + (1 if done else -1), TRUST)
         return self._trust[sources] > 0
 
-    def _step(self, name: str, parts: Mapping[str, Columns]) -> Step:
+    def _step(self, name: str, parts: Mapping[str, Batch]) -> Step:
         """Return what runs the records of a source, or what was brought to a node in which chains meet."""
         if name in parts:
             return partial(self._taken(name), parts[name])
@@ -88,10 +89,10 @@ class ByColumn:
         assert found is not None
         return found[0].run
 
-    def _taken(self, source: str) -> OnColumns:
+    def _taken(self, source: str) -> OnBatch:
         chain = self._chain(source)
         assert chain is not None
-        return chain.on_columns
+        return chain.on_batch
 
     def _chain(self, source: str) -> Chain | None:
         if source not in self._chains:
@@ -105,13 +106,13 @@ class ByColumn:
         return self._orders[sources]
 
 
-def _run(steps: Sequence[Step], brought: Collection[Columns]) -> bool:
+def _run(steps: Sequence[Step], brought: Collection[Batch]) -> bool:
     """Run records that sources have brought; False, and nothing has happened, if they have to go one by one."""
-    counted = any(columns.counts is not None for columns in brought)  # no function of the user's is in the way of such
+    counted = any(batch.counts is not None for batch in brought)  # no function of the user's is in the way of such
     # of one source the values are read when they are needed, which is before a function gets them: together with their keys
-    first = [partial(_check, columns if len(brought) > 1 else columns.keys) for columns in brought]
-    return all_or_nothing([*first, *steps, *(partial(_check, columns) for columns in brought)], must=counted)
+    first = [partial(_check, batch if len(brought) > 1 else batch.keys) for batch in brought]
+    return all_or_nothing([*first, *steps, *(partial(_check, batch) for batch in brought)], must=counted)
 
 
-def _check(read: Columns | Column, _: Commits) -> None:
+def _check(read: Batch | Column, _: Commits) -> None:
     read.check()

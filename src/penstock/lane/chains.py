@@ -18,12 +18,12 @@ from itertools import permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.lane.contain import contained
 from penstock.lane.context import NodeContext
 from penstock.lane.meeting import Meeting
 from penstock.lane.sink import open_column_sink
 from penstock.operators.base import Contains, Operator
-from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.topology.node import ProcessorNode, SinkNode
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Chain(NamedTuple):
     ``tails``: the chains behind the nodes in which it meets others, by the names of these nodes.
     """
 
-    on_columns: OnColumns
+    on_batch: OnBatch
     writes: frozenset[str] = _NONE
     reads: frozenset[str] = _NONE
     tells: frozenset[str] = _NONE
@@ -69,7 +69,7 @@ def chain_below(task: Task, name: str, meetings: Meetings) -> Chain | None:
         one.all_writes & (other.all_writes | other.all_reads) for one, other in permutations(known, 2)
     ):
         return None
-    return _together(_fan_out(tuple(chain.on_columns for chain in known)), known)
+    return _together(_fan_out(tuple(chain.on_batch for chain in known)), known)
 
 
 def mixing_order(chains: Mapping[str, Chain]) -> tuple[str, ...] | None:
@@ -104,7 +104,7 @@ def _tails(chains: Mapping[str, Chain], after: dict[str, set[str]]) -> dict[str,
     while waiting:
         name, chain = waiting.pop()
         for node, tail in chain.tails.items():
-            found[node] = _together(tail.on_columns, (found.get(node, tail), tail))
+            found[node] = _together(tail.on_batch, (found.get(node, tail), tail))
             after.setdefault(node, set()).add(name)
             waiting.append((node, tail))
     return found
@@ -123,8 +123,8 @@ def _of(task: Task, name: str, meetings: Meetings) -> Chain | None:
     if operator.meets:
         return _side(task, name, operator, context, meetings)
     below = chain_below(task, name, meetings)
-    on_columns = operator.open_columns(context, None if below is None else below.on_columns)
-    if on_columns is None:
+    on_batch = operator.open_batch(context, None if below is None else below.on_batch)
+    if on_batch is None:
         return None
     touched = operator.touches()
     if not task.at_once.isdisjoint(touched):
@@ -132,9 +132,9 @@ def _of(task: Task, name: str, meetings: Meetings) -> Chain | None:
     writes = _named(touched)
     last = below is None or (touched and all(task.stores[store].cached for store in touched))
     contains = operator.contains if last or (below is not None and below.contained) else Contains.nothing
-    on_columns = contained(task, name, on_columns, contains)
+    on_batch = contained(task, name, on_batch, contains)
     own = Chain(
-        on_columns,
+        on_batch,
         writes,
         _named(operator.reads()),
         writes if operator.tells_places else _NONE,
@@ -144,7 +144,7 @@ def _of(task: Task, name: str, meetings: Meetings) -> Chain | None:
         return own  # what is below hears of it at the barrier
     if own.writes & (below.all_writes | below.all_reads) or own.reads & below.all_writes:
         return None
-    return _together(on_columns, (own, below))
+    return _together(on_batch, (own, below))
 
 
 def _side(task: Task, name: str, operator: Operator, context: NodeContext, meetings: Meetings) -> Chain | None:
@@ -152,7 +152,7 @@ def _side(task: Task, name: str, operator: Operator, context: NodeContext, meeti
     (below,) = task.topology.children(name)
     if below not in meetings:
         tail = _of(task, below, meetings)
-        meetings[below] = None if tail is None else (Meeting(tail.on_columns), tail)
+        meetings[below] = None if tail is None else (Meeting(tail.on_batch), tail)
     side, found = operator.open_side(context), meetings[below]
     if side is None or found is None:
         return None
@@ -160,28 +160,28 @@ def _side(task: Task, name: str, operator: Operator, context: NodeContext, meeti
     own = Chain(meeting.brings(side), _named(operator.touches()), _named(operator.reads()))
     if own.writes & (tail.all_writes | tail.all_reads) or own.reads & tail.all_writes:
         return None
-    return Chain(own.on_columns, tails={below: _together(tail.on_columns, (own, tail))})
+    return Chain(own.on_batch, tails={below: _together(tail.on_batch, (own, tail))})
 
 
 def _named(stores: Iterable[str]) -> frozenset[str]:
     return frozenset(f"store {store}" for store in stores)
 
 
-def _together(on_columns: OnColumns, chains: Sequence[Chain]) -> Chain:
+def _together(on_batch: OnBatch, chains: Sequence[Chain]) -> Chain:
     """Return a chain that writes to, reads and tells of all that these do."""
     writes = _NONE.union(*(chain.writes for chain in chains))
     reads = _NONE.union(*(chain.reads for chain in chains))
     tells = _NONE.union(*(chain.tells for chain in chains))
     tails = {node: tail for chain in chains for node, tail in chain.tails.items()}
-    return Chain(on_columns, writes, reads, tells, tails, all(chain.contained for chain in chains))
+    return Chain(on_batch, writes, reads, tells, tails, all(chain.contained for chain in chains))
 
 
-def _fan_out(chains: tuple[OnColumns, ...]) -> OnColumns:
+def _fan_out(chains: tuple[OnBatch, ...]) -> OnBatch:
     if len(chains) == 1:
         return chains[0]
 
-    def forward(columns: Columns, commits: Commits) -> None:
-        shared = columns.as_shared()
+    def forward(batch: Batch, commits: Commits) -> None:
+        shared = batch.as_shared()
         for chain in chains:
             chain(shared, commits)
 

@@ -14,50 +14,42 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.batch.batch import Batch, Commits, OnBatch, all_or_nothing
+from penstock.batch.fallback import Fallback, FallbackAfterCall, InputChanged, Undecodable
 from penstock.operators.base import Contains
-from penstock.serde.columns import (
-    Called,
-    Changed,
-    Columns,
-    Commits,
-    Irregular,
-    OnColumns,
-    Unreadable,
-    all_or_nothing,
-)
 
 if TYPE_CHECKING:
     from penstock.lane.task import Task
 
-logger = logging.getLogger("penstock.columns")
+logger = logging.getLogger("penstock.batch")
 
 #: rows that go one by one, if one of them is not for columns
 SMALL = 256
 
 
-def contained(task: Task, node: str, on_columns: OnColumns, contains: Contains) -> OnColumns:
+def contained(task: Task, node: str, on_batch: OnBatch, contains: Contains) -> OnBatch:
     """Return what takes records by column, and where they are not for columns, one by one."""
     if contains is Contains.nothing:
-        return on_columns
+        return on_batch
 
-    def take(columns: Columns, commits: Commits) -> None:
+    def take(batch: Batch, commits: Commits) -> None:
         before = len(commits)
         try:
-            on_columns(columns, commits)
-        except (Unreadable, Changed):
+            on_batch(batch, commits)
+        except (Undecodable, InputChanged):
             raise
         except Exception as error:
-            if columns.counts is not None:  # there is no other way for what stands for many records
+            if batch.counts is not None:  # there is no other way for what stands for many records
                 raise
-            if contains is not Contains.everything and not isinstance(error, Irregular):
+            if contains is not Contains.everything and not isinstance(error, Fallback):
                 raise
-            unchanged = columns.unchanged()
+            unchanged = batch.unchanged()
             if unchanged is None:
-                raise Changed from error
-            if contains is Contains.as_a_whole or isinstance(error, Called):
+                raise InputChanged from error
+            if contains is Contains.as_a_whole or isinstance(error, FallbackAfterCall):
                 rest = partial(task.process_at, node, unchanged)
             else:
-                rest = partial(_run_apart, task, node, on_columns, unchanged)
+                rest = partial(_run_apart, task, node, on_batch, unchanged)
             logger.debug("records of %s go one by one", node, exc_info=True)
             del commits[before:]
             commits.append(rest)
@@ -65,23 +57,23 @@ def contained(task: Task, node: str, on_columns: OnColumns, contains: Contains) 
     return take
 
 
-def _run_apart(task: Task, node: str, on_columns: OnColumns, columns: Columns) -> None:
+def _run_apart(task: Task, node: str, on_batch: OnBatch, batch: Batch) -> None:
     """Run few records at a time by column, and where that fails one by one."""
-    for part in _parts(columns, SMALL):
-        if len(part) == len(columns) or not all_or_nothing([partial(on_columns, part)]):
+    for part in _parts(batch, SMALL):
+        if len(part) == len(batch) or not all_or_nothing([partial(on_batch, part)]):
             task.process_at(node, part)
 
 
-def _parts(columns: Columns, size: int) -> Iterator[Columns]:
-    if len(columns) <= size:
-        yield columns
+def _parts(batch: Batch, size: int) -> Iterator[Batch]:
+    if len(batch) <= size:
+        yield batch
         return
-    for begin in range(0, len(columns), size):
-        yield columns.pick(list(range(begin, min(begin + size, len(columns)))))
+    for begin in range(0, len(batch), size):
+        yield batch.pick(list(range(begin, min(begin + size, len(batch)))))
 
 
-def records(columns: Columns) -> Iterator[tuple[Any, Any, int, Any, Any]]:
+def records(batch: Batch) -> Iterator[tuple[Any, Any, int, Any, Any]]:
     """Yield records by column one by one: key, value, timestamp, headers, origin."""
-    headers = [()] * len(columns) if columns.headers is None else columns.headers
-    origins = map(columns.origin, range(len(columns)))
-    yield from zip(columns.keys.items, columns.values.items, columns.timestamps.tolist(), headers, origins, strict=True)
+    headers = [()] * len(batch) if batch.headers is None else batch.headers
+    origins = map(batch.origin, range(len(batch)))
+    yield from zip(batch.keys.items, batch.values.items, batch.timestamps.tolist(), headers, origins, strict=True)

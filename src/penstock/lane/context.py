@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock.batch.batch import Batch
 from penstock.errors import StoreError, nearest
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
@@ -14,7 +15,6 @@ from penstock.processor.timers import Stoppable
 from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
 from penstock.serde import Serdes
-from penstock.serde.columns import Columns
 from penstock.state.event_time import EventTime
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
@@ -104,9 +104,9 @@ class NodeContext:
         timed = isinstance(found, ProcessorNode) and found.operator.timed and self._task.runs(node)
         return self._task.time.clock(node if timed else self.node)
 
-    def times_of(self, columns: Columns, shared: str | None = None, *, included: bool = True) -> Any:
+    def times_of(self, batch: Batch, shared: str | None = None, *, included: bool = True) -> Any:
         """Return the time of this node's clock at many records: with each of them, or without it."""
-        return self._task.times_of(self.node if shared is None else shared, columns, included=included)
+        return self._task.times_of(self.node if shared is None else shared, batch, included=included)
 
     def release(self, time: int, key: bytes) -> None:
         """Give what is forwarded next its place: it leaves because time has come, and was due then. Call ``released`` after it."""
@@ -129,9 +129,9 @@ class NodeContext:
         """Whether the processing policy may let the application go on after a failure."""
         return bool(self._task.config["on_processing_error"] != "fail")
 
-    def one_by_one(self, columns: Columns) -> None:
+    def one_by_one(self, batch: Batch) -> None:
         """Run records by column through this node one by one."""
-        self._task.process_at(self.node, columns)
+        self._task.process_at(self.node, batch)
 
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls."""

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.provenance import Provenance, provenance_of
 from penstock.lane.envelope import unpack_headers
 from penstock.lane.source import Raw
 from penstock.lane.timeline import PARTITIONS
 from penstock.record import Headers, Origin
-from penstock.serde.columns import Spots, spots_of
 
 RAW_SCHEMA = pa.schema(
     [
@@ -50,7 +50,7 @@ _SHIFT = 1 << 44  # milliseconds until the year 2527
 WINDOW = 2048
 
 
-class Batch:
+class SourceBatch:
     """Rows of one shard and one source, in order, not decoded: Arrow and NumPy columns, of which objects are made when asked for."""
 
     __slots__ = ("_headers", "_origins", "_some", "counted", "key", "shard", "source", "times", "value")
@@ -109,11 +109,11 @@ class Batch:
         return self._origins.between(self._some.start or 0, (self._some.start or 0) + len(self))
 
     @property
-    def spots(self) -> Spots:
+    def provenance(self) -> Provenance:
         """Where the rows are from, to be asked for one by one."""
-        return self._origins.spots(self._some.start or 0, (self._some.start or 0) + len(self))
+        return self._origins.provenance(self._some.start or 0, (self._some.start or 0) + len(self))
 
-    def windows(self, size: int = WINDOW) -> Iterator[Batch]:
+    def windows(self, size: int = WINDOW) -> Iterator[SourceBatch]:
         """Yield the rows a window at a time: their objects are used while they are near, and their memory is used again."""
         if len(self) <= size:
             yield self
@@ -121,12 +121,12 @@ class Batch:
         for at in range(0, len(self), size):
             yield self.part(slice(at, min(at + size, len(self))), self.shard, self.source)
 
-    def part(self, rows: slice, shard: int, source: str, counted: bool = False) -> Batch:
+    def part(self, rows: slice, shard: int, source: str, counted: bool = False) -> SourceBatch:
         """Return some of the rows, of which another shard and source may be known."""
         begin = self._some.start or 0
         columns = self.key[rows], self.value[rows], self.times[rows]
         some = slice(begin + rows.start, begin + rows.stop)
-        return Batch(shard, source, columns, self._headers, self._origins, some, counted)
+        return SourceBatch(shard, source, columns, self._headers, self._origins, some, counted)
 
 
 class ShortRun(NamedTuple):
@@ -148,8 +148,8 @@ class Origins(Protocol):
         """Return the origins of rows."""
         ...
 
-    def spots(self, begin: int, end: int) -> Spots:
-        """Return rows as spots."""
+    def provenance(self, begin: int, end: int) -> Provenance:
+        """Return the provenance of rows."""
         ...
 
 
@@ -194,10 +194,10 @@ class NumberedOrigins:
         times = (numbers["index"], numbers["reached"])
         return list(map(_new_origin, zip(*places, *times, subs, strict=False)))
 
-    def spots(self, begin: int, end: int) -> Spots:
-        """Return rows as spots."""
+    def provenance(self, begin: int, end: int) -> Provenance:
+        """Return the provenance of rows."""
         numbers = {name: column[begin:end] for name, column in self._numbers.items()}
-        return Spots(
+        return Provenance(
             lambda at: self.between(begin + at, begin + at + 1)[0],
             lambda: numbers["index"],
             lambda: numbers["timestamp"],
@@ -218,9 +218,9 @@ class MadeOrigins:
         """Return the origins of rows."""
         return self._origins[begin:end]
 
-    def spots(self, begin: int, end: int) -> Spots:
-        """Return rows as spots."""
-        return spots_of(self._origins[begin:end])
+    def provenance(self, begin: int, end: int) -> Provenance:
+        """Return the provenance of rows."""
+        return provenance_of(self._origins[begin:end])
 
 
 def running_max(groups: Any, times: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Protocol
 
 from penstock.errors import DeserializationError, StreamsError
 from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
-from penstock.lane.sink import Row, SinkColumns, refused
+from penstock.lane.sink import Row, SinkBatch, refused
 from penstock.lane.source import Raw
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin, Record
@@ -22,7 +22,7 @@ class Judged(Protocol):
     topology: Topology
     config: Mapping[str, Any]
     origin: Origin
-    outputs: list[Row | SinkColumns]
+    outputs: list[Row | SinkBatch]
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.operators.base import Side
-from penstock.serde.columns import Columns, Commits, OnColumns
 
 
 class Meeting:
     """What the parents of a node have brought, until it is taken together; where nobody waits it is taken as it comes."""
 
-    def __init__(self, tail: OnColumns) -> None:
+    def __init__(self, tail: OnBatch) -> None:
         self._tail = tail
-        self._parts: list[tuple[Side, Columns]] | None = None
+        self._parts: list[tuple[Side, Batch]] | None = None
 
-    def brings(self, side: Side) -> OnColumns:
+    def brings(self, side: Side) -> OnBatch:
         """Return what takes the records of one of the parents."""
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
+        def on_batch(batch: Batch, commits: Commits) -> None:
             if self._parts is None:
-                self._run([(side, columns)], commits)
+                self._run([(side, batch)], commits)
             else:
-                self._parts.append((side, columns))
+                self._parts.append((side, batch))
 
-        return on_columns
+        return on_batch
 
     def wait(self) -> None:
         """Take nothing until all have come."""
@@ -40,8 +40,8 @@ class Meeting:
         if parts:
             self._run(parts, commits)
 
-    def _run(self, parts: Sequence[tuple[Side, Columns]], commits: Commits) -> None:
+    def _run(self, parts: Sequence[tuple[Side, Batch]], commits: Commits) -> None:
         met = parts[0][0].meet(parts, commits)
-        if met.columns is not None:
-            self._tail(met.columns, commits)
+        if met.batch is not None:
+            self._tail(met.batch, commits)
         met.check()

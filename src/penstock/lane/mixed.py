@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from penstock.lane.inbox import WINDOW, Batch, ShortRun, starts_of
+from penstock.lane.inbox import WINDOW, ShortRun, SourceBatch, starts_of
 
 #: rows of a batch: those of a shard in an epoch are mostly one, and what a fold makes of them can then stay columns
 MOST = 1 << 17
@@ -30,17 +30,17 @@ class Mixed:
     """Rows of one shard and several sources: a batch of each, and the places of its rows among all of them."""
 
     shard: int
-    batches: list[Batch]
+    batches: list[SourceBatch]
     places: list[Any]
     #: makes rows apart, in the order of the lane: those from one place to another
-    between: Callable[[int, int], Iterator[Batch | ShortRun]]
+    between: Callable[[int, int], Iterator[SourceBatch | ShortRun]]
     begin: int
     end: int
 
     def __len__(self) -> int:
         return self.end - self.begin
 
-    def apart(self) -> Iterator[Batch | ShortRun]:
+    def apart(self) -> Iterator[SourceBatch | ShortRun]:
         """Return the same rows apart, in the order of the lane."""
         return self.between(self.begin, self.end)
 
@@ -57,7 +57,7 @@ class Mixed:
 
 
 #: what is run at a time
-Work: TypeAlias = Batch | ShortRun | Mixed
+Work: TypeAlias = SourceBatch | ShortRun | Mixed
 #: whether rows of a shard may be mixed: (shard, sources)
 Mixes: TypeAlias = Callable[[int, Sequence[str]], bool]
 
@@ -70,11 +70,11 @@ def never(shard: int, sources: Sequence[str]) -> bool:
 class Taken(Protocol):
     """Rows in some order, of which batches are cut."""
 
-    def batch(self, part: slice, shard: int, source: str) -> Batch:
+    def batch(self, part: slice, shard: int, source: str) -> SourceBatch:
         """Return rows that follow each other."""
         ...
 
-    def cut(self, batch: Batch, runs: list[Run]) -> Iterator[Batch | ShortRun]:
+    def cut(self, batch: SourceBatch, runs: list[Run]) -> Iterator[SourceBatch | ShortRun]:
         """Yield a batch that is one run, or the short runs that it holds."""
         ...
 
@@ -138,14 +138,14 @@ class Sorted:
             for begin, end in pairwise(edges)
         ]
 
-        def between(begin: int, end: int) -> Iterator[Batch | ShortRun]:
+        def between(begin: int, end: int) -> Iterator[SourceBatch | ShortRun]:
             begin, end = part.start + begin, part.start + end
             return self._plain(self.take(self.order[begin:end]), begin, end, 0)
 
         places_of_each = [places[begin:end] for begin, end in pairwise(edges)]
         return Mixed(shard, batches, places_of_each, between, 0, len(places))
 
-    def _plain(self, taken: Taken, begin: int, end: int, at: int) -> Iterator[Batch | ShortRun]:
+    def _plain(self, taken: Taken, begin: int, end: int, at: int) -> Iterator[SourceBatch | ShortRun]:
         """Return rows, which begin in ``taken`` at that place, run by run."""
         edges = starts_of(self.shard[begin:end], self.code[begin:end])
         for first, last, runs in stretches(edges):
@@ -183,7 +183,7 @@ def stretches(edges: Sequence[int]) -> Iterator[tuple[int, int, list[tuple[int, 
         yield short[0][0], short[-1][1], short
 
 
-def cut_apart(batch: Batch, runs: list[Run]) -> Iterator[Batch | ShortRun]:
+def cut_apart(batch: SourceBatch, runs: list[Run]) -> Iterator[SourceBatch | ShortRun]:
     """Yield a batch that is one run, or the short runs that it holds: their objects are made together."""
     if len(runs) == 1:
         yield batch

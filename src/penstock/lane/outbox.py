@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch
 from penstock.lane.envelope import (
     CHANGELOG,
     COUNTED,
@@ -24,18 +25,17 @@ from penstock.lane.envelope import (
     pack_place,
     pack_places,
 )
-from penstock.lane.inbox import Batch, ShortRun
+from penstock.lane.inbox import ShortRun, SourceBatch
 from penstock.lane.orders import Orders, Report, Stage, encode_report
 from penstock.lane.siblings import Siblings
-from penstock.lane.sink import Row, SinkColumns
+from penstock.lane.sink import Row, SinkBatch
 from penstock.log.partitioner import partition_for
 from penstock.plan.plan import Step
 from penstock.record import Headers, Origin
-from penstock.serde.columns import Columns
 from penstock.state import pending
 from penstock.state.base import Sealed
 from penstock.state.shards import shard_of, shards_of
-from penstock.state.sheet import LogColumns
+from penstock.state.sheet import ChangelogColumns
 from penstock.topology.node import SinkNode
 
 #: rows that are worth a batch: fewer of several shards wait for each other, a batch costs as much as a hundred of them
@@ -65,18 +65,18 @@ class Outbox:
 
     # ---- rows of tasks
 
-    def leaving(self, outputs: Iterable[Row | SinkColumns]) -> Iterator[pa.RecordBatch]:
+    def leaving(self, outputs: Iterable[Row | SinkBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that have left a task."""
         index = 1  # of a record among all that the task gave out: its order among siblings; before it comes what time gives out
         self._siblings = Siblings()
         for rows in _runs_of(outputs):
-            if isinstance(rows, SinkColumns):
+            if isinstance(rows, SinkBatch):
                 if rows.sink.internal:
                     yield self._record_columns(rows, index)
                 else:
                     yield from self._waiting_sinks()  # those of a topic stay in order
                     yield self._sink_columns(rows)
-                index += len(rows.columns)
+                index += len(rows.batch)
                 continue
             records = [(at, row) for at, row in enumerate(rows, index) if row.internal]
             index += len(rows)
@@ -156,8 +156,8 @@ class Outbox:
 
     # ---- the same by column
 
-    def _sink_columns(self, leaving: SinkColumns) -> pa.RecordBatch:
-        columns, count = leaving.columns, len(leaving.columns)
+    def _sink_columns(self, leaving: SinkBatch) -> pa.RecordBatch:
+        columns, count = leaving.batch, len(leaving.batch)
         arrays: list[Any] = [
             named(leaving.sink.topic, count),
             pa.repeat(pa.scalar(-1, pa.int32()), count) if leaving.partitions is None else leaving.partitions,
@@ -170,9 +170,9 @@ class Outbox:
             arrays.append([self._came_from(columns.origin(at)) for at in range(count)])
         return batch_of(SINK, self._order(count), arrays)
 
-    def _record_columns(self, leaving: SinkColumns, index: int) -> pa.RecordBatch:
+    def _record_columns(self, leaving: SinkBatch, index: int) -> pa.RecordBatch:
         """Return records for a later step; of those that it only counts, one for each key."""
-        plan, columns = self._stage.plan, leaving.columns
+        plan, columns = self._stage.plan, leaving.batch
         source = plan.source_of(str(leaving.sink.topic))
         subtopology = plan.subtopology_of[source]
         subs = self._siblings.positions(index, columns, subtopology, alone=self._leads_to[subtopology] == 1)
@@ -192,7 +192,7 @@ class Outbox:
         ]
         return batch_of(kind, pa.array(goes, pa.int64()), arrays)
 
-    def _goes(self, source: str, leaving: SinkColumns, keys: pa.Array, columns: Columns) -> Any:
+    def _goes(self, source: str, leaving: SinkBatch, keys: pa.Array, columns: Batch) -> Any:
         """Return the shards that records go to."""
         plan, shards = self._stage.plan, self._stage.shards
         if source in plan.one_shard:
@@ -202,11 +202,11 @@ class Outbox:
                 return np.full(len(columns), leaving.shard, dtype=np.int64)
             keys = pa.array([columns.origin(at).key for at in range(len(columns))], pa.binary())
         # without a key it stays with its source partition
-        return _shards_of(keys, shards, lambda: np.maximum(columns.of_source(columns.spots.indexes()), 0))
+        return _shards_of(keys, shards, lambda: np.maximum(columns.of_source(columns.provenance.indexes()), 0))
 
-    def _places(self, columns: Columns, subs: Any) -> Any:
+    def _places(self, columns: Batch, subs: Any) -> Any:
         """Return where records came from, each with its position among siblings."""
-        numbers = None if self._stage.keeps_raw else columns.spots.arrays
+        numbers = None if self._stage.keeps_raw else columns.provenance.arrays
         if numbers is not None:
             return pack_places({name: columns.of_source(column) for name, column in numbers.items()}, subs)
         number, raw = self._topic_number, self._stage.keeps_raw
@@ -222,11 +222,11 @@ class Outbox:
 
     # ---- the rest
 
-    def pass_on(self, batch: Batch | ShortRun) -> pa.RecordBatch:
+    def pass_on(self, batch: SourceBatch | ShortRun) -> pa.RecordBatch:
         """Return raw rows of a source of a later step as records for it."""
         one = batch.source in self._stage.plan.one_shard
-        if isinstance(batch, Batch) and not self._stage.keeps_raw:
-            numbers = batch.spots.arrays
+        if isinstance(batch, SourceBatch) and not self._stage.keeps_raw:
+            numbers = batch.provenance.arrays
             if numbers is not None:
                 return self._pass_columns(batch, numbers, one)
         shards, origins = self._stage.shards, batch.origins
@@ -237,7 +237,7 @@ class Outbox:
         headers = [pack_headers(h) for h in batch.headers]
         return batch_of(RECORD, pa.array(goes, pa.int64()), [*columns, headers, places])
 
-    def _pass_columns(self, batch: Batch, numbers: Mapping[str, Any], one: bool) -> pa.RecordBatch:
+    def _pass_columns(self, batch: SourceBatch, numbers: Mapping[str, Any], one: bool) -> pa.RecordBatch:
         count = len(batch)
         shards = np.zeros(count, dtype=np.int64)
         if not one:
@@ -261,7 +261,7 @@ class Outbox:
 
     def changelog(self, store: str, shard: int, writes: Sealed) -> Iterator[pa.RecordBatch]:
         """Yield the changelog rows of an epoch."""
-        if isinstance(writes.changelog, LogColumns):
+        if isinstance(writes.changelog, ChangelogColumns):
             count = len(writes.changelog)
             names, rows, stamps = writes.changelog.names, writes.changelog.values, pa.array(writes.changelog.times)
             where = named(store, count), pa.repeat(pa.scalar(shard, pa.int32()), count)
@@ -290,7 +290,7 @@ class Outbox:
         return order_of(self._step.level, self._number, count, before)
 
 
-def _runs_of(outputs: Iterable[Row | SinkColumns]) -> Iterator[list[Row] | SinkColumns]:
+def _runs_of(outputs: Iterable[Row | SinkBatch]) -> Iterator[list[Row] | SinkBatch]:
     """Return what leaves a task in order, single rows that follow each other together."""
     rows: list[Row] = []
     for leaving in outputs:
@@ -321,7 +321,7 @@ def _packed_headers(rows: Sequence[Headers] | None, count: int) -> Any:
     return [pack_headers(headers) for headers in rows]
 
 
-def _counted(keys: pa.Array, columns: Columns, subs: Any) -> tuple[pa.Array, pa.Array, Columns, Any]:
+def _counted(keys: pa.Array, columns: Batch, subs: Any) -> tuple[pa.Array, pa.Array, Batch, Any]:
     """Return one record for each key: its last, with the greatest time of all, and for a value how many they are."""
     encoded = keys.dictionary_encode()
     codes = encoded.indices.to_numpy()

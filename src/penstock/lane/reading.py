@@ -8,15 +8,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
-from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun, Times, order_by
+from penstock.lane.inbox import JUDGE, Rows, ShortRun, SourceBatch, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.log.rows import RangeRows
 from penstock.record import Headers, Origin, undecodable_name
 from penstock.serde import Serde, Serdes
-from penstock.serde.columns import Column, Columns
 from penstock.serde.foreign_key import SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
 from penstock.topology.node import SourceNode
 
@@ -91,7 +92,7 @@ class Sources:
                 found[mine] = rows.mark[mine]
         return found
 
-    def columns(self, batch: Batch, told: Callable[[str], None]) -> Columns | None:
+    def columns(self, batch: SourceBatch, told: Callable[[str], None]) -> Batch | None:
         """Return the records of a batch by column, read when somebody asks for them; None if one of them cannot be.
 
         ``told``: hears then what the time went on.
@@ -104,9 +105,9 @@ class Sources:
             values = _source_column(batch.value, node.value, told)
         except pa.ArrowInvalid:
             return None
-        return Columns(keys, values, batch.times, batch.some_headers, batch.spots)
+        return Batch(keys, values, batch.times, batch.some_headers, batch.provenance)
 
-    def readable(self, batch: Batch) -> tuple[Columns, list[int]]:
+    def readable(self, batch: SourceBatch) -> tuple[Batch, list[int]]:
         """Return those records of a batch by column that can be read, and the places of the others."""
         node = self.readers[batch.source].source
         keys, bad_keys = read_rows(batch.key, node.key)
@@ -117,39 +118,41 @@ class Sources:
         given = batch.some_headers
         if given is not None:
             bad.update(at for at, headers in enumerate(given) if headers and undecodable_name(headers) is not None)
-        columns = Columns(
+        columns = Batch(
             Column(keys, data=batch.key, serde=node.key, made=node.internal),
             Column(values, data=batch.value, serde=node.value),
             batch.times,
             batch.some_headers,
-            batch.spots,
+            batch.provenance,
         )
         return columns.pick([at for at in range(len(batch)) if at not in bad]), sorted(bad)
 
-    def refuse_at(self, batch: Batch, places: Iterable[int], task: Task) -> None:
+    def refuse_at(self, batch: SourceBatch, places: Iterable[int], task: Task) -> None:
         """Ask the policy about records of a batch that cannot be read."""
         for at in places:
             one = batch.part(slice(at, at + 1), batch.shard, batch.source)
             task.process_all(batch.source, self._one_by_one(one, task))
 
-    def counted(self, batch: Batch) -> Columns:
+    def counted(self, batch: SourceBatch) -> Batch:
         """Return rows that each stand for several records."""
         node = self.readers[batch.source].source
         keys = Column(data=batch.key, serde=node.key, made=True)
         counts = np.frombuffer(b"".join(batch.value.to_pylist()), dtype=">i8").astype(np.int64)
         values = Column(data=batch.value, serde=Serdes.int64)
-        return Columns(keys, values, batch.times, batch.some_headers, batch.spots, counts=counts)
+        return Batch(keys, values, batch.times, batch.some_headers, batch.provenance, counts=counts)
 
-    def records(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
+    def records(self, batch: SourceBatch | ShortRun, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
         node = self.readers[batch.source].source
-        raw_keys, raw_values = (batch.key, batch.value) if isinstance(batch, Batch) else (batch.keys, batch.values)
+        raw_keys, raw_values = (
+            (batch.key, batch.value) if isinstance(batch, SourceBatch) else (batch.keys, batch.values)
+        )
         keys = decode_all(node.key, raw_keys)
         values = decode_all(node.value, raw_values) if keys is not None else None
         timestamps = batch.timestamps
         if keys is None or values is None or (not node.internal and min(timestamps, default=0) < 0):
             return self._one_by_one(batch, task)
-        if _has_undecodable(batch.some_headers if isinstance(batch, Batch) else batch.headers):
+        if _has_undecodable(batch.some_headers if isinstance(batch, SourceBatch) else batch.headers):
             return self._one_by_one(batch, task)
         return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
 
@@ -166,7 +169,7 @@ class Sources:
                     self.readers[source].watermark(key, value, time, raw)  # raises what it raised before
                 task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
 
-    def _one_by_one(self, batch: Batch | ShortRun, task: Task) -> Iterable[Record]:
+    def _one_by_one(self, batch: SourceBatch | ShortRun, task: Task) -> Iterable[Record]:
         for key, value, timestamp, headers, origin in zip(
             batch.keys, batch.values, batch.timestamps, batch.headers, batch.origins, strict=True
         ):

@@ -21,6 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.batch import Batch
+from penstock.batch.fallback import Undecodable
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import inbox
 from penstock.lane.batches import envelope_batches, raw_batches
@@ -35,7 +37,7 @@ from penstock.lane.envelope import (
     order_of,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, Batch, Rows, ShortRun
+from penstock.lane.inbox import JUDGE, Rows, ShortRun, SourceBatch
 from penstock.lane.mixed import Mixed, Work
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
@@ -45,7 +47,6 @@ from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
 from penstock.lane.timing import known_due
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
-from penstock.serde.columns import Columns, Unreadable
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -274,7 +275,7 @@ class StepRun:
     # ---- running
 
     def _mixes(self, shard: int, sources: Sequence[str]) -> bool:
-        return self._task(shard).takes_columns(*sources)
+        return self._task(shard).takes_batch(*sources)
 
     def _process(self, batch: Work) -> None:
         """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
@@ -287,16 +288,16 @@ class StepRun:
             self._process_records(batch, task)
             return
         if batch.counted:
-            task.process_columns(batch.source, self._sources.counted(batch))
+            task.process_batch(batch.source, self._sources.counted(batch))
             return
         for part in batch.windows() if self._in_windows else (batch,):
-            if not self._process_columns(part, task):
+            if not self._process_batch(part, task):
                 self._process_parts(part, task)
 
-    def _process_parts(self, batch: Batch, task: Task) -> None:
+    def _process_parts(self, batch: SourceBatch, task: Task) -> None:
         """Run the records of a batch that was given up: few at a time by column, and one by one where that is given up, too."""
         for part in batch.windows(PART):
-            if len(part) == len(batch) or not self._process_columns(part, task):
+            if len(part) == len(batch) or not self._process_batch(part, task):
                 self._process_records(part, task)
 
     def _process_mixed_parts(self, mixed: Mixed, task: Task) -> None:
@@ -306,41 +307,41 @@ class StepRun:
                 for batch in part.apart():
                     self._process(batch)
 
-    def _process_records(self, batch: Batch | ShortRun, task: Task) -> None:
+    def _process_records(self, batch: SourceBatch | ShortRun, task: Task) -> None:
         self._spent("operators")
         records = self._sources.records(batch, task)
         self._spent("decode")
         task.process_all(batch.source, records)
 
-    def _process_columns(self, batch: Batch, task: Task) -> bool:
-        if len(batch) < FEW or not task.takes_columns(batch.source):
+    def _process_batch(self, batch: SourceBatch, task: Task) -> bool:
+        if len(batch) < FEW or not task.takes_batch(batch.source):
             return False
         leaving = len(task.outputs)
         if not self._process_readable(batch, task):
             return False
-        order_dead_letters(task.outputs, leaving, self._stage.config["dead_letter_topic"], batch.spots)
+        order_dead_letters(task.outputs, leaving, self._stage.config["dead_letter_topic"], batch.provenance)
         return True
 
-    def _process_readable(self, batch: Batch, task: Task) -> bool:
+    def _process_readable(self, batch: SourceBatch, task: Task) -> bool:
         """Run the records of a batch by column that can be read, and judge the others."""
         self._spent("operators")
         if batch.source not in self._unreadable:
             columns = self._sources.columns(batch, self._spent)
             self._spent("decode")
-            with suppress(Unreadable):
+            with suppress(Undecodable):
                 if columns is not None:
-                    return task.process_columns(batch.source, columns)
+                    return task.process_batch(batch.source, columns)
             self._unreadable.add(batch.source)
         columns, others = self._sources.readable(batch)
         self._spent("decode")
-        if len(columns) and not task.process_columns(batch.source, columns):
+        if len(columns) and not task.process_batch(batch.source, columns):
             return False
         self._sources.refuse_at(batch, others, task)
         return True
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
         """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""
-        if not task.takes_columns(*(batch.source for batch in mixed.batches)):
+        if not task.takes_batch(*(batch.source for batch in mixed.batches)):
             return False
         leaving = len(task.outputs)
         if not self._process_readable_together(mixed, task):
@@ -349,33 +350,33 @@ class StepRun:
         return True
 
     def _process_readable_together(self, mixed: Mixed, task: Task) -> bool:
-        with suppress(Unreadable):
+        with suppress(Undecodable):
             parts = self._read_together(mixed, lambda batch: self._sources.columns(batch, self._spent))
             if len(parts) == len(mixed.batches):
                 return task.process_together(parts)
-        others: list[tuple[Batch, list[int]]] = []
+        others: list[tuple[SourceBatch, list[int]]] = []
 
-        def readable(batch: Batch) -> Columns | None:
+        def readable(batch: SourceBatch) -> Batch | None:
             columns, bad = self._sources.readable(batch)
             others.append((batch, bad))
             return columns if len(columns) else None
 
         parts = self._read_together(mixed, readable)
-        if parts and not (task.takes_columns(*parts) and task.process_together(parts)):
+        if parts and not (task.takes_batch(*parts) and task.process_together(parts)):
             return False
         for batch, bad in others:
             self._sources.refuse_at(batch, bad, task)
         return True
 
-    def _read_together(self, mixed: Mixed, read: Callable[[Batch], Columns | None]) -> dict[str, Columns]:
+    def _read_together(self, mixed: Mixed, read: Callable[[SourceBatch], Batch | None]) -> dict[str, Batch]:
         """Return records of several sources by column, with their places; without those of which there are none."""
         told: dict[str, Any] = {}
-        parts: dict[str, Columns] = {}
+        parts: dict[str, Batch] = {}
         self._spent("operators")
         for batch, places in zip(mixed.batches, mixed.places, strict=True):
             columns = read(batch)
             if columns is not None:
-                columns.spots.places, columns.spots.told = places, told
+                columns.provenance.places, columns.provenance.told = places, told
                 parts[batch.source] = columns
         self._spent("decode")
         return parts

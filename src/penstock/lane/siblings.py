@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.batch.batch import Batch
+from penstock.batch.provenance import Provenance
 from penstock.record import Origin
-from penstock.serde.columns import Columns, Spots
 
 
 class Siblings:
@@ -30,7 +31,7 @@ class Siblings:
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[Any, ...]] = {}
-        self._seen: dict[tuple[int, int], tuple[Spots, Any]] = {}
+        self._seen: dict[tuple[int, int], tuple[Provenance, Any]] = {}
 
     def position(self, number: int, origin: Origin, subtopology: int) -> int:
         """Return the position of a row, given its number among all rows of the task."""
@@ -39,7 +40,7 @@ class Siblings:
         self._last[subtopology] = of
         return 2 * number + is_other
 
-    def positions(self, number: int, columns: Columns, subtopology: int, *, alone: bool) -> Any:
+    def positions(self, number: int, columns: Batch, subtopology: int, *, alone: bool) -> Any:
         """Return the positions of rows by column from this number on; ``alone``: no other sink leads to the sub-topology."""
         numbers = 2 * np.arange(number, number + len(columns), dtype=np.int64)
         if columns.rows is None and alone:
@@ -50,7 +51,8 @@ class Siblings:
         first[at] = True
         if not alone:
             _, seen = self._seen.setdefault(
-                (subtopology, id(columns.spots)), (columns.spots, np.zeros(columns.spots.count, dtype=bool))
+                (subtopology, id(columns.provenance)),
+                (columns.provenance, np.zeros(columns.provenance.count, dtype=bool)),
             )
             first &= ~seen[rows]
             seen[rows] = True

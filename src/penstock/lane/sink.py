@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from penstock.batch.batch import Batch, Commits, OnBatch, rows_of
 from penstock.errors import SerializationError, TopologyError, describe_function
 from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
-from penstock.serde.columns import Columns, Commits, OnColumns, rows_of
 from penstock.serde.traits import kept_classes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
@@ -105,7 +105,7 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
     return on_record
 
 
-class SinkColumns(NamedTuple):
+class SinkBatch(NamedTuple):
     """Records that leave a task together. ``values`` None: all have one, and nobody will ask which."""
 
     sink: SinkNode
@@ -114,10 +114,10 @@ class SinkColumns(NamedTuple):
     partitions: list[int] | None
     keys: pa.Array
     values: pa.Array | None
-    columns: Columns
+    batch: Batch
 
 
-def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]) -> OnColumns | None:
+def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]) -> OnBatch | None:
     """Bind a sink that knows its topic and partition to a task, for records by column."""
     if sink.topic is None or not (sink.partitioner is None or is_by_inner_key(sink)):
         return None
@@ -125,37 +125,37 @@ def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]
     counted, classes = topic in task.counted, kept_classes(value)
     inner_key = None if internal else inner_bytes(sink)
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        keys, refused = rows_of(columns.keys, key)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        keys, refused = rows_of(batch.keys, key)
         values = None
-        countable = counted and not keys.null_count and not columns.values.has_nulls
-        if not (countable and columns.values.is_sure_of(value, classes)):
+        countable = counted and not keys.null_count and not batch.values.has_nulls
+        if not (countable and batch.values.is_sure_of(value, classes)):
             # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
-            values, of_values = rows_of(columns.values, value, read=internal)
+            values, of_values = rows_of(batch.values, value, read=internal)
             refused = {**of_values, **refused}  # a key is written first
         if refused:
-            commits.append(partial(_refuse, task, sink, columns, refused))
-            at = [place for place in range(len(columns)) if place not in refused]
+            commits.append(partial(_refuse, task, sink, batch, refused))
+            at = [place for place in range(len(batch)) if place not in refused]
             if not at:
                 return
-            columns, keys = columns.pick(at), keys.take(pa.array(at))
+            batch, keys = batch.pick(at), keys.take(pa.array(at))
             values = None if values is None else values.take(pa.array(at))
         places = None
         if inner_key is not None:
             count = partitions(topic)
             places = [-1 if data is None else partition_for(inner_key(data), count) for data in keys.to_pylist()]
-        leaving = SinkColumns(sink, task.shard, places, keys, values, columns)
+        leaving = SinkBatch(sink, task.shard, places, keys, values, batch)
         commits.append(lambda: emit(leaving))
 
-    return on_columns
+    return on_batch
 
 
-def _refuse(task: Any, sink: SinkNode, columns: Columns, refused: Mapping[int, Exception]) -> None:
+def _refuse(task: Any, sink: SinkNode, batch: Batch, refused: Mapping[int, Exception]) -> None:
     """Ask the production policy about records that the serdes of a sink have refused."""
     for at, error in sorted(refused.items()):
-        task.origin = columns.origin(at)
-        headers = () if columns.headers is None else columns.headers[at]
-        record = columns.keys.items[at], columns.values.items[at], int(columns.timestamps[at]), headers
+        task.origin = batch.origin(at)
+        headers = () if batch.headers is None else batch.headers[at]
+        record = batch.keys.items[at], batch.values.items[at], int(batch.timestamps[at]), headers
         task.judge.refuse(sink, *record, error)
 
 

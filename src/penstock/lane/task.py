@@ -10,6 +10,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
+from penstock.batch.batch import Batch
+from penstock.batch.fallback import Undecodable
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.by_column import ByColumn
@@ -18,7 +20,7 @@ from penstock.lane.contain import records
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
-from penstock.lane.sink import Row, SinkColumns, open_sink
+from penstock.lane.sink import Row, SinkBatch, open_sink
 from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
 from penstock.lane.timing import feeds_of
@@ -31,7 +33,6 @@ from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
-from penstock.serde.columns import Columns, Unreadable
 from penstock.state.base import Sealed, ShardState
 from penstock.state.open import open_store
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -87,7 +88,7 @@ class Task:
         self.placed: Origin | None = None
         #: what was at hand before each row that time gives out at the moment: (record, its place)
         self._at_hand: list[tuple[Origin, Origin | None]] = []
-        self.outputs: list[Row | SinkColumns] = []
+        self.outputs: list[Row | SinkBatch] = []
         #: topics of ours whose records are only counted
         self.counted = counted
         self.dropped: dict[tuple[str, str], int] = {}
@@ -111,7 +112,7 @@ class Task:
         self._sources: dict[str | None, SourceNode | None] = {None: None}
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
-        self._columns = ByColumn(self, plain=topology.wrapper is None)
+        self._batch = ByColumn(self, plain=topology.wrapper is None)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
         self._opened: dict[str, Forward] = {}
@@ -149,11 +150,11 @@ class Task:
         except Exception as error:
             self.judge.fail(error)
 
-    def takes_columns(self, *sources: str) -> bool:
+    def takes_batch(self, *sources: str) -> bool:
         """Whether records of a source may go by column; of several sources: whether they may go together."""
         if self.time.waits and self.time.stops_batches(self._below(sources)):
             return False
-        return self._columns.takes(*sources) if len(sources) == 1 else self._columns.takes_together(sources)
+        return self._batch.takes(*sources) if len(sources) == 1 else self._batch.takes_together(sources)
 
     def _below(self, sources: Iterable[str]) -> set[str]:
         """Return the nodes that records of these sources reach."""
@@ -165,40 +166,40 @@ class Task:
             waiting += [child for child in self.topology.children(name) if child not in found]
         return found
 
-    def process_columns(self, source: str, columns: Columns) -> bool:
+    def process_batch(self, source: str, batch: Batch) -> bool:
         """Run many records by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._run_columns(partial(self._columns.run, source, columns)):
+        if not self._run_batch(partial(self._batch.run, source, batch)):
             return False
-        self._has_run(columns)
+        self._has_run(batch)
         return True
 
-    def process_together(self, parts: Mapping[str, Columns]) -> bool:
+    def process_together(self, parts: Mapping[str, Batch]) -> bool:
         """Run records of several sources, which have places, by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._run_columns(partial(self._columns.run_together, parts)):
+        if not self._run_batch(partial(self._batch.run_together, parts)):
             return False
-        for columns in sorted(parts.values(), key=lambda columns: int(columns.places[-1])):
-            self._has_run(columns)
+        for batch in sorted(parts.values(), key=lambda batch: int(batch.places[-1])):
+            self._has_run(batch)
         return True
 
-    def process_at(self, node: str, columns: Columns) -> None:
+    def process_at(self, node: str, batch: Batch) -> None:
         """Run records by column, which have come to a node, one by one through it and all below."""
         on_record, cursors = self._opened[node], self.time.cursors
-        for key, value, timestamp, headers, origin in records(columns):
+        for key, value, timestamp, headers, origin in records(batch):
             if cursors:
                 self.time.visit(origin)
             self.origin = origin
             on_record(key, value, timestamp, headers)
 
-    def _run_columns(self, run: Callable[[], bool]) -> bool:
+    def _run_batch(self, run: Callable[[], bool]) -> bool:
         try:
             return run()
-        except Unreadable:
+        except Undecodable:
             raise
         except Exception as error:
             self.judge.fail(error)
 
-    def _has_run(self, columns: Columns) -> None:
-        self.origin = columns.origin(len(columns) - 1)
+    def _has_run(self, batch: Batch) -> None:
+        self.origin = batch.origin(len(batch) - 1)
         if self.time.cursors:
             self.time.skip_to(self.origin)
 
@@ -262,9 +263,9 @@ class Task:
         """Whether a node is one of this task's."""
         return node in self._order
 
-    def times_of(self, clock: str, columns: Columns, *, included: bool) -> Any:
+    def times_of(self, clock: str, batch: Batch, *, included: bool) -> Any:
         """Return the time of a clock at many records: with each of them, or without it."""
-        return self.time.of_records(clock, columns, included=included)
+        return self.time.of_records(clock, batch, included=included)
 
     def begin(self) -> None:
         """Do what time has made due since the last barrier without a record: partitions that are idle, the wall clock."""

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from penstock.batch.batch import Batch
+from penstock.batch.provenance import Provenance
 from penstock.lane.siblings import are_first, is_first
 from penstock.lane.timeline import Cursor, Timelines
 from penstock.plan.feeds import Feed
 from penstock.processor.punctuation import PunctuationQueue, PunctuationType
 from penstock.record import NO_ORIGIN, Origin
-from penstock.serde.columns import Columns, Spots
 from penstock.state.event_time import EventTime
 
 if TYPE_CHECKING:
@@ -143,11 +144,11 @@ class TaskTime:
         """The cursors by feed, always the same dict; empty where nothing in the task depends on time."""
         return self._cursors
 
-    def of_records(self, name: str, columns: Columns, *, included: bool) -> Any:
+    def of_records(self, name: str, columns: Batch, *, included: bool) -> Any:
         """Return the time of a clock at many records: with each of them, or without it."""
         feed = self._feeds.get(name, Feed())
         timeline = self._timelines.timeline(feed.group)
-        places, offsets, released, first = self._located(columns.spots)
+        places, offsets, released, first = self._located(columns.provenance)
         time = (timeline.including if included else timeline.before)(places, offsets)
         if not included and first is not None:  # rows behind the first one of a record come after its time
             time = np.where(first, time, timeline.including(places, offsets))
@@ -155,24 +156,24 @@ class TaskTime:
             time = np.where(released, timeline.before(places, offsets), time)
         return columns.of_source(held(time, feed.hold))
 
-    def _located(self, spots: Spots) -> tuple[Any, Any, Any, Any]:
+    def _located(self, provenance: Provenance) -> tuple[Any, Any, Any, Any]:
         """Return places and offsets of the source records of a batch, which of them time has given out (None: none), and which are the
         first of their record (None: all)."""
-        if spots.located is None:
-            arrays, timelines, released, first = spots.arrays, self._timelines, None, None
+        if provenance.located is None:
+            arrays, timelines, released, first = provenance.arrays, self._timelines, None, None
             if arrays is not None:
                 places = timelines.places(arrays["topic"], arrays["partition"], arrays["reached"])
                 offsets = arrays["offset"]
                 if "sub" in arrays:
                     first, released = are_first(arrays["sub"]), arrays["sub"][:, 0] == RELEASED
             else:
-                origins = [spots.origin(at) for at in range(spots.count)]
+                origins = [provenance.origin(at) for at in range(provenance.count)]
                 places = np.array([timelines.place(origin) for origin in origins], dtype=np.int64)
                 offsets = np.array([origin.offset for origin in origins], dtype=np.int64)
                 released = np.array([origin.sub[:1] == (RELEASED,) for origin in origins], dtype=bool)
                 first = np.array([is_first(origin.sub) for origin in origins], dtype=bool)
-            spots.located = places, offsets, released, first
-        located: tuple[Any, Any, Any, Any] = spots.located
+            provenance.located = places, offsets, released, first
+        located: tuple[Any, Any, Any, Any] = provenance.located
         return located
 
     @property

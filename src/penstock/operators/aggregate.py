@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from penstock.batch.batch import OnBatch
 from penstock.operators.base import Contains, Forward, Operator, OperatorContext
 from penstock.operators.folds import fold_values, none_init, open_column_fold, zero
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
-from penstock.serde.columns import OnColumns
 from penstock.state.fold import Fold
 from penstock.state.rows import RowStore
 
@@ -57,7 +57,7 @@ class StreamAggregate(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records: a key's row is read and written once."""
         return _open_columns(
             context, self.store, forward, self.send_old, self.initializer, fold_values(self.aggregator)
@@ -100,7 +100,7 @@ class StreamCount(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records: a key's row is read and written once."""
         return _open_columns(context, self.store, forward, self.send_old, zero, None)
 
@@ -138,7 +138,7 @@ class StreamReduce(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records: a key's row is read and written once."""
         reducer = self.reducer
 
@@ -168,11 +168,11 @@ class StreamReduce(Operator):
 def _open_columns(
     context: OperatorContext,
     name: str,
-    forward: OnColumns | None,
+    forward: OnBatch | None,
     send_old: bool,
     initializer: Callable[[], Any],
     fold: Fold | None,
-) -> OnColumns | None:
+) -> OnBatch | None:
     store = context.store(name)
     if not isinstance(store, RowStore):
         return None

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
+from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.processor.context import NodeHost
 from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
-from penstock.serde.columns import Columns, Commits, OnColumns
-from penstock.state.as_of import ReadColumns, ReadRaw
+from penstock.state.as_of import ReadBatch, ReadRaw
 from penstock.state.event_time import EventTime
 from penstock.watermark import LatePolicy
 
@@ -56,7 +56,7 @@ class OperatorContext(NodeHost, Protocol):
         """Return this node's clock, the record at hand included; with ``shared``, the one clock of that name (the two sides of a join)."""
         ...
 
-    def times_of(self, columns: Columns, shared: str | None = None, *, included: bool = True) -> Any:
+    def times_of(self, batch: Batch, shared: str | None = None, *, included: bool = True) -> Any:
         """Return the time of this node's clock at many records: with each of them, or without it."""
         ...
 
@@ -92,7 +92,7 @@ class OperatorContext(NodeHost, Protocol):
         """Whether the processing policy may let the application go on after a failure."""
         ...
 
-    def one_by_one(self, columns: Columns) -> None:
+    def one_by_one(self, batch: Batch) -> None:
         """Run records by column through this node one by one."""
         ...
 
@@ -157,14 +157,14 @@ class OperatorContext(NodeHost, Protocol):
 class Met(NamedTuple):
     """What records of several nodes have given together, in order, if anything; and what refuses it once all that follows has run."""
 
-    columns: Columns | None
+    batch: Batch | None
     check: Callable[[], None]
 
 
 class Side(Protocol):
     """One of the nodes whose records meet: by column they are taken together, once all are there."""
 
-    def meet(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> Met:
+    def meet(self, parts: Sequence[tuple[Any, Batch]], commits: Commits) -> Met:
         """Take the records of some or all of the nodes: (side, its records)."""
         ...
 
@@ -230,7 +230,7 @@ class Operator(ABC):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return what does the same with many records at a time, or None where there is no such thing.
 
         ``forward``: what comes behind it, None if that takes records one by one only. Called at most once, after ``open``.
@@ -240,7 +240,7 @@ class Operator(ABC):
     def open_side(self, context: OperatorContext) -> Side | None:
         """Return what takes many records at a time together with those of the other parents of the only node below; None: nothing does.
 
-        Instead of ``open_columns``, where ``meets``.
+        Instead of ``open_batch``, where ``meets``.
         """
         return None
 
@@ -281,7 +281,7 @@ class TableView(ABC):
         """Return ``lookup(key, as_of)`` if the table is versioned, else None."""
         return None
 
-    def open_columns(self, context: OperatorContext) -> ReadColumns | None:
+    def open_batch(self, context: OperatorContext) -> ReadBatch | None:
         """Return what reads the rows of many keys, or None where there is no such thing."""
         return None
 

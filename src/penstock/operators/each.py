@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.batch.batch import Batch, Commits
+from penstock.batch.fallback import InputChanged
 from penstock.operators.base import OperatorContext
-from penstock.serde.columns import Changed, Columns, Commits
 
 
 class Failed(NamedTuple):
@@ -18,15 +19,15 @@ class Failed(NamedTuple):
 
 
 def call_each(
-    context: OperatorContext, columns: Columns, commits: Commits, function: Callable[..., Any], *args: Iterable[Any]
-) -> tuple[Columns, list[Any]]:
+    context: OperatorContext, batch: Batch, commits: Commits, function: Callable[..., Any], *args: Iterable[Any]
+) -> tuple[Batch, list[Any]]:
     """Call a function for each record; return the records that it did not fail at, and its answers.
 
     It sees each record once, whatever it does with others. ``args``: what it is called with, a column each.
     """
     answers: list[Any] = []
     failed: list[Failed] = []
-    calls, count = map(function, *args), len(columns)
+    calls, count = map(function, *args), len(batch)
     while True:
         try:
             answers.extend(calls)  # what was answered before a failure stays there, and the calls go on behind it
@@ -39,30 +40,30 @@ def call_each(
         if not context.forgives:
             break
     if not failed:
-        return columns, answers
-    judge_each(context, columns, commits, failed)
+        return batch, answers
+    judge_each(context, batch, commits, failed)
     gone = {at for at, _ in failed}
-    return columns.pick([at for at in range(count) if at not in gone]), answers
+    return batch.pick([at for at in range(count) if at not in gone]), answers
 
 
-def judge_each(context: OperatorContext, columns: Columns, commits: Commits, failed: list[Failed]) -> None:
+def judge_each(context: OperatorContext, batch: Batch, commits: Commits, failed: list[Failed]) -> None:
     """Let the records that a function failed at be judged, if all goes well; one by one, where the first failure is the end."""
     if failed and not context.forgives:
-        raise Changed from failed[0].error
+        raise InputChanged from failed[0].error
     if failed:
-        commits.append(partial(_judge, context, columns, failed))
+        commits.append(partial(_judge, context, batch, failed))
 
 
-def _judge(context: OperatorContext, columns: Columns, failed: list[Failed]) -> None:
-    keys, values, times = columns.keys.items, columns.values.items, columns.timestamps
+def _judge(context: OperatorContext, batch: Batch, failed: list[Failed]) -> None:
+    keys, values, times = batch.keys.items, batch.values.items, batch.timestamps
     for at, error in failed:
-        context.origin = columns.origin(at)
-        headers = () if columns.headers is None else columns.headers[at]
+        context.origin = batch.origin(at)
+        headers = () if batch.headers is None else batch.headers[at]
         context.judge(keys[at], values[at], int(times[at]), headers, error)
 
 
-def judge_of(context: OperatorContext) -> Callable[[Columns, list[tuple[int, Exception]]], None] | None:
+def judge_of(context: OperatorContext) -> Callable[[Batch, list[tuple[int, Exception]]], None] | None:
     """Return what judges records that a function failed at, by their places; None where the first failure is the end."""
     if not context.forgives:
         return None
-    return lambda columns, failed: _judge(context, columns, [Failed(*one) for one in failed])
+    return lambda batch, failed: _judge(context, batch, [Failed(*one) for one in failed])

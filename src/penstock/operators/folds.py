@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.serde.columns import Columns, Commits, OnColumns, present
+from penstock.batch.batch import Batch, Commits, OnBatch, present
 from penstock.state.fold import Fold
 from penstock.state.rows import RowStore
 
@@ -61,27 +61,25 @@ def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> Fold:
     return Fold(aggregator, fold)
 
 
-def open_column_fold(
-    on_columns: OnColumns | None, store: Any, forward: OnColumns | None, send_old: bool
-) -> OnColumns | None:
+def open_column_fold(on_batch: OnBatch | None, store: Any, forward: OnBatch | None, send_old: bool) -> OnBatch | None:
     """Return a fold by column; its updates leave by column, too, where what comes behind takes them so.
 
     Only a store of plain rows tells old values by column.
     """
-    if on_columns is not None and forward is not None and (not send_old or isinstance(store, RowStore)):
-        store.on_flush_columns(forward)
-    return on_columns
+    if on_batch is not None and forward is not None and (not send_old or isinstance(store, RowStore)):
+        store.on_flush_batch(forward)
+    return on_batch
 
 
-def with_keys(on_columns: OnColumns, drop: Callable[[str], None]) -> OnColumns:
+def with_keys(on_batch: OnBatch, drop: Callable[[str], None]) -> OnBatch:
     """Return what takes the records that have a key, and drops the others."""
 
-    def take(columns: Columns, commits: Commits) -> None:
-        at = present(commits, drop, null_key=columns.keys)
+    def take(batch: Batch, commits: Commits) -> None:
+        at = present(commits, drop, null_key=batch.keys)
         if at is not None:
-            columns = columns.pick(at)
-        if len(columns):
-            on_columns(columns, commits)
+            batch = batch.pick(at)
+        if len(batch):
+            on_batch(batch, commits)
 
     return take
 

@@ -15,22 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.foreign_key import Subscriptions, read_subscriptions, write_combined, write_subscriptions
+from penstock.batch.murmur3 import murmur3_128_of
 from penstock.operators.base import OperatorContext
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
 from penstock.serde.foreign_key import (
     CombinedKeySerde,
     Instruction,
     SubscriptionResponseWrapperSerde,
     SubscriptionWrapperSerde,
 )
-from penstock.serde.foreign_key_columns import (
-    Subscriptions,
-    read_subscriptions,
-    write_combined,
-    write_subscriptions,
-)
-from penstock.serde.murmur3_columns import murmur3_128_of
 from penstock.serde.traits import is_stable
 from penstock.state.rows import RowStore
 
@@ -73,22 +70,22 @@ class _Sent(NamedTuple):
 
 def open_send(
     context: OperatorContext,
-    forward: OnColumns,
+    forward: OnBatch,
     sides: Sides,
     value: Serde[Any],
     extract: Callable[..., Any],
     left: bool,
     with_key: bool,
-) -> OnColumns:
+) -> OnBatch:
     """Return what sends subscriptions for updates of the left table, which have old values."""
     drop, instructions = context.drop, _left_instructions if left else _inner_instructions
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        if columns.old is None:
-            raise Irregular
-        new, old = columns.values, columns.old
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        if batch.old is None:
+            raise Fallback
+        new, old = batch.values, batch.old
         new_keys, old_keys = (
-            Column(_extracted(extract, columns.keys if with_key else None, rows)) for rows in (new, old)
+            Column(_extracted(extract, batch.keys if with_key else None, rows)) for rows in (new, old)
         )
         foreign = [keys.arrow_of(sides.foreign_key) for keys in (new_keys, old_keys)]
         there = [is_valid(keys) for keys in foreign]
@@ -99,7 +96,7 @@ def open_send(
         sent = instructions(there[0], there[1], same, deleted & _is_none(old.items))
         if not len(sent.at):
             return
-        primary = columns.keys.arrow_of(sides.primary_key)
+        primary = batch.keys.arrow_of(sides.primary_key)
         hashes = murmur3_128_of(new.arrow_of(value))
         taken = pa.array(sent.at)
         data = write_subscriptions(Subscriptions(hashes.take(taken), sent.instruction, primary.take(taken)))
@@ -111,9 +108,9 @@ def open_send(
             made=True,
         )
         values = Column(data=data, serde=sides.subscription, made=True)
-        forward(columns.spread(sent.at.tolist(), keys, values), commits)
+        forward(batch.spread(sent.at.tolist(), keys, values), commits)
 
-    return on_columns
+    return on_batch
 
 
 def _extracted(extract: Callable[..., Any], keys: Column | None, values: Column) -> list[Any]:
@@ -151,7 +148,7 @@ def _with_leaving(sent: Any, moved: Any, new: Any, instruction: Any) -> _Sent:
     return _Sent(at, new[at] & ~leaving, np.where(leaving, LEAVE, instruction[at]))
 
 
-def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) -> OnColumns | None:
+def open_receive(context: OperatorContext, forward: OnBatch, store: RowStore) -> OnBatch | None:
     """Return what keeps subscriptions, and hands them on, keyed by their foreign keys."""
     (combined, subscription), put, drop = store.serdes, store.make_column_put(), context.drop
     assert isinstance(combined, CombinedKeySerde)
@@ -159,16 +156,16 @@ def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) 
     if put is None or not (is_stable(foreign_key) and is_stable(primary_key)):
         return None
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        keys = columns.keys.arrow_of(foreign_key)
-        data = columns.values.arrow_of(subscription, read=True)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        keys = batch.keys.arrow_of(foreign_key)
+        data = batch.values.arrow_of(subscription, read=True)
         subscriptions = read_subscriptions(data)
-        kept, handed = columns, columns
+        kept, handed = batch, batch
         if keys.null_count:
             known = is_valid(keys)
             refused = ~known & (subscriptions.instructions != ALWAYS_TELL)
             drop_all(commits, drop, "null_foreign_key", int(refused.sum()))
-            kept, handed = columns.pick(np.flatnonzero(known).tolist()), columns.pick(np.flatnonzero(~refused).tolist())
+            kept, handed = batch.pick(np.flatnonzero(known).tolist()), batch.pick(np.flatnonzero(~refused).tolist())
             mask = pa.array(known)
             keys, data = keys.filter(mask), data.filter(mask)
             subscriptions = Subscriptions(
@@ -184,7 +181,7 @@ def open_receive(context: OperatorContext, forward: OnColumns, store: RowStore) 
         if len(handed):
             forward(handed, commits)
 
-    return on_columns
+    return on_batch
 
 
 def drop_all(commits: Commits, drop: Callable[[str], None], reason: str, count: int) -> None:

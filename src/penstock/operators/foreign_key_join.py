@@ -27,12 +27,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.batch.batch import OnBatch
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
 from penstock.operators.foreign_key_columns import Sides, open_receive, open_send
 from penstock.operators.foreign_key_responses import Resolving, open_answer, open_update
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.serde.columns import OnColumns
 from penstock.serde.foreign_key import (
     CombinedKey,
     CombinedKeySerde,
@@ -92,7 +92,7 @@ class SubscriptionSend(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many updates, which have old values; not of a versioned table."""
         if forward is None or self.sides is None or self.versioned:
             return None
@@ -168,7 +168,7 @@ class SubscriptionReceive(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many subscriptions; they are handed on by their foreign keys."""
         return None if forward is None else open_receive(context, forward, context.store(self.store))
 
@@ -211,7 +211,7 @@ class SubscriptionJoin(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many subscriptions, where the right rows are stored as they are answered with."""
         if forward is None or self.sides is None or not self.sides.stay_bytes:
             return None
@@ -253,7 +253,7 @@ class ForeignTableUpdate(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many updates; not of a versioned table."""
         if forward is None or self.versioned or self.sides is None or not self.sides.stay_bytes:
             return None
@@ -305,9 +305,9 @@ class ResponseJoin(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many responses."""
-        read = self.table.open_columns(context)
+        read = self.table.open_batch(context)
         if forward is None or self.sides is None or read is None:
             return None
         return Resolving(read, self.value, self.joiner, self.left).open(context, forward, self.sides)

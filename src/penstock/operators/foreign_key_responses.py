@@ -14,27 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.column import Column, spread_out
+from penstock.batch.foreign_key import Responses, read_responses, read_subscriptions, write_combined, write_responses
+from penstock.batch.murmur3 import murmur3_128_of
 from penstock.operators.base import OperatorContext
 from penstock.operators.foreign_key_columns import LEAVE, LEAVE_AND_TELL, TELL_IF_FOUND, Sides, drop_all, is_valid
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, OnColumns, spread_out
-from penstock.serde.foreign_key_columns import (
-    Responses,
-    read_responses,
-    read_subscriptions,
-    write_combined,
-    write_responses,
-)
-from penstock.serde.murmur3_columns import murmur3_128_of
-from penstock.state.as_of import ReadColumns, ReadRaw
+from penstock.state.as_of import ReadBatch, ReadRaw
 
 
-def open_answer(forward: OnColumns, sides: Sides, read: ReadRaw) -> OnColumns:
+def open_answer(forward: OnBatch, sides: Sides, read: ReadRaw) -> OnBatch:
     """Return what answers subscriptions with the rows of the right table."""
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        hashes, instructions, primary_keys = read_subscriptions(columns.values.arrow_of(sides.subscription, read=True))
-        rows, row_times, at = _rows_of(read, columns.keys.arrow_of(sides.foreign_key), columns)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        hashes, instructions, primary_keys = read_subscriptions(batch.values.arrow_of(sides.subscription, read=True))
+        rows, row_times, at = _rows_of(read, batch.keys.arrow_of(sides.foreign_key), batch)
         found = is_valid(rows)[at]
         told = np.flatnonzero((instructions != LEAVE) & (found | (instructions != TELL_IF_FOUND)))
         if not len(told):
@@ -43,35 +38,35 @@ def open_answer(forward: OnColumns, sides: Sides, read: ReadRaw) -> OnColumns:
         values = rows.take(pa.array(at, mask=instructions[told] == LEAVE_AND_TELL))
         data = write_responses(Responses(hashes.take(places), values))
         keys = Column(data=primary_keys.take(places), serde=sides.primary_key, made=True)
-        answers = columns.spread(told.tolist(), keys, Column(data=data, serde=sides.response, made=True))
+        answers = batch.spread(told.tolist(), keys, Column(data=data, serde=sides.response, made=True))
         answers.timestamps = np.maximum(answers.timestamps, row_times[at])
         forward(answers, commits)
 
-    return on_columns
+    return on_batch
 
 
-def _rows_of(read: ReadRaw, keys: pa.Array, columns: Columns) -> tuple[pa.Array, Any, Any]:
+def _rows_of(read: ReadRaw, keys: pa.Array, batch: Batch) -> tuple[pa.Array, Any, Any]:
     """Return rows, their times, and which of them each record has; without a foreign key it has none."""
     if not keys.null_count:
-        return read(keys, columns)
+        return read(keys, batch)
     known = is_valid(keys)
     nobody = pa.nulls(1, pa.binary())
     if not known.any():
         return nobody, np.array([-1]), np.zeros(len(keys), dtype=np.int64)
-    rows, times, found = read(keys.drop_null(), columns.pick(np.flatnonzero(known).tolist()))
+    rows, times, found = read(keys.drop_null(), batch.pick(np.flatnonzero(known).tolist()))
     at = np.full(len(keys), len(rows), dtype=np.int64)
     at[known] = found
     return pa.concat_arrays([rows, nobody]), np.append(times, -1), at
 
 
 def open_update(
-    forward: OnColumns, sides: Sides, subscribers: Callable[[list[bytes]], list[list[tuple[bytes, bytes]]]]
-) -> OnColumns:
+    forward: OnBatch, sides: Sides, subscribers: Callable[[list[bytes]], list[list[tuple[bytes, bytes]]]]
+) -> OnBatch:
     """Return what sends updated rows of the right table to all who have subscribed to them."""
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        foreign = columns.keys.arrow_of(sides.foreign_key)
-        values = columns.values.arrow_of(sides.foreign_value)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        foreign = batch.keys.arrow_of(sides.foreign_key)
+        values = batch.values.arrow_of(sides.foreign_value)
         prefixes = write_combined(foreign, pa.repeat(pa.scalar(b"", pa.binary()), len(foreign))).to_pylist()
         found = subscribers(prefixes)
         counts = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
@@ -83,26 +78,26 @@ def open_update(
         data = write_responses(Responses(subscriptions.hashes, values.take(pa.array(at))))
         keys = Column(data=pa.array(primary, pa.binary()), serde=sides.primary_key, made=True)
         responses = Column(data=data, serde=sides.response, made=True)
-        forward(columns.spread(at.tolist(), keys, responses), commits)
+        forward(batch.spread(at.tolist(), keys, responses), commits)
 
-    return on_columns
+    return on_batch
 
 
 class Resolving(NamedTuple):
     """How responses are joined with the rows that they were asked for: ``read`` finds these."""
 
-    read: ReadColumns
+    read: ReadBatch
     value: Serde[Any]
     joiner: Callable[[Any, Any], Any]
     left: bool
 
-    def open(self, context: OperatorContext, forward: OnColumns, sides: Sides) -> OnColumns:
+    def open(self, context: OperatorContext, forward: OnBatch, sides: Sides) -> OnBatch:
         """Return what joins responses, unless their rows have changed since."""
         drop = context.drop
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            hashes, values = read_responses(columns.values.arrow_of(sides.response, read=True))
-            rows, gaps = self.read(columns.keys, columns)
+        def on_batch(batch: Batch, commits: Commits) -> None:
+            hashes, values = read_responses(batch.values.arrow_of(sides.response, read=True))
+            rows, gaps = self.read(batch.keys, batch)
             now = murmur3_128_of(Column(rows).arrow_of(self.value))
             same = pc.fill_null(pc.equal(hashes, now), False).to_numpy(zero_copy_only=False)
             if gaps:
@@ -110,11 +105,11 @@ class Resolving(NamedTuple):
             if not same.all():
                 drop_all(commits, drop, "stale_response", int((~same).sum()))
                 at = np.flatnonzero(same).tolist()
-                columns, rows, values = columns.pick(at), [rows[place] for place in at], values.filter(pa.array(same))
+                batch, rows, values = batch.pick(at), [rows[place] for place in at], values.filter(pa.array(same))
             if rows:
-                forward(columns.having(values=Column(self._joined(rows, values, sides, gaps))), commits)
+                forward(batch.having(values=Column(self._joined(rows, values, sides, gaps))), commits)
 
-        return on_columns
+        return on_batch
 
     def _joined(self, rows: list[Any], values: pa.Array, sides: Sides, gaps: bool) -> list[Any]:
         """Return what the joiner makes of rows, None where there is nothing to join."""

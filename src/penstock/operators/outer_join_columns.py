@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.batch.batch import Batch, Commits, present
+from penstock.batch.fallback import Fallback
+from penstock.batch.merge import merge_batches
 from penstock.operators.base import Met
 from penstock.operators.outer_join_parts import (
     NEVER,
@@ -32,8 +35,6 @@ from penstock.operators.outer_join_parts import (
     waiting_of,
 )
 from penstock.operators.stream_join_columns import InnerSide
-from penstock.serde.columns import Columns, Commits, Irregular, present
-from penstock.serde.merge import merge_columns
 from penstock.state.keys import parse_join_side_key, parse_list
 from penstock.state.outer_join import OuterJoinStore
 
@@ -48,7 +49,7 @@ class OuterSide(InnerSide):
     clock: str
     waits: tuple[int, int]
 
-    def meet(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> Met:
+    def meet(self, parts: Sequence[tuple[Any, Batch]], commits: Commits) -> Met:
         """Join the records of both sides; in the order of their places what each finds closed, and then its own results."""
         known, looks = self._timed(parts, commits)
         waiting = [one for one in (waiting_of(part, known, looks) for part in known) if one is not None]
@@ -57,7 +58,7 @@ class OuterSide(InnerSide):
         checks: list[Callable[[], None]] = []
         for part in known:
             found += [matched(part), results_alone(part)]
-            told = part.columns.spots.told.get(part.side.own)
+            told = part.batch.provenance.told.get(part.side.own)
             met = np.unique(np.concatenate([part.lone(), [] if part.matches is None else part.matches.at]))
             if told is not None:
                 checks.append(lambda told=told, met=met.astype(np.int64): told.check(met))  # type: ignore[misc]
@@ -67,21 +68,21 @@ class OuterSide(InnerSide):
                 unchanged()
 
         results, turns = [one[0] for one in found if one is not None], [one[1] for one in found if one is not None]
-        return Met(merge_columns(results, turns) if results else None, check)
+        return Met(merge_batches(results, turns) if results else None, check)
 
     def closed_at(self, time: int, left: bool) -> int:
         """Return the time at which a row without a match is closed: that of the first move past its window."""
         return self.context.time_reaching(time + self.waits[left] + 1, self.clock)
 
-    def _timed(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> tuple[list[Part], Looks]:
+    def _timed(self, parts: Sequence[tuple[Any, Batch]], commits: Commits) -> tuple[list[Part], Looks]:
         """Let all records move the clock; return those that have a key and a value, and what they have found."""
-        now = np.concatenate([self.context.times_of(columns, self.clock) for _, columns in parts])
-        order = np.argsort(np.concatenate([columns.places for _, columns in parts]), kind="stable")
+        now = np.concatenate([self.context.times_of(batch, self.clock) for _, batch in parts])
+        order = np.argsort(np.concatenate([batch.places for _, batch in parts]), kind="stable")
         if (np.diff(now[order]) < 0).any():  # what was closed would be open again
-            raise Irregular
+            raise Fallback
         turns = np.empty(len(order), dtype=np.int64)
         turns[order] = np.arange(len(order))
-        edges = np.cumsum([len(columns) for _, columns in parts])[:-1]
+        edges = np.cumsum([len(batch) for _, batch in parts])[:-1]
         split = zip(parts, np.split(turns, edges), np.split(now, edges), strict=True)
         known = [_part(part, turn, after, commits) for part, turn, after in split]
         return known, _looks(known)
@@ -117,24 +118,24 @@ class OuterSide(InnerSide):
         def commit() -> None:
             parked.settle(gone, [row for _, row in staying])
             for side in (False, True):
-                times = [one.part.columns.timestamps[one.at] for one in waiting if one.part.side.left is side]
+                times = [one.part.batch.timestamps[one.at] for one in waiting if one.part.side.left is side]
                 parked.note(side, times[0] if times else (), None if last is None else last - waits[side])
 
         commits.append(commit)
         return sorted(closed)
 
 
-def _part(part: tuple[Any, Columns], turns: Any, now: Any, commits: Commits) -> Part:
-    side, columns = part
-    if side.outer and columns.keys.has_nulls:  # they give a result of their own
-        raise Irregular
-    at = present(commits, side.context.drop, null_key=columns.keys, null_value=columns.values)
+def _part(part: tuple[Any, Batch], turns: Any, now: Any, commits: Commits) -> Part:
+    side, batch = part
+    if side.outer and batch.keys.has_nulls:  # they give a result of their own
+        raise Fallback
+    at = present(commits, side.context.drop, null_key=batch.keys, null_value=batch.values)
     if at is not None:
-        columns, turns, now = columns.pick(at), turns[at], now[at]
-    told = columns.spots.told.get(side.own)
-    if len(columns) and (told is None or told.serde != side.parked.serdes[1 + side.left]):
-        raise Irregular
-    return Part(side, columns, turns, now, side.find(columns) if len(columns) else None)
+        batch, turns, now = batch.pick(at), turns[at], now[at]
+    told = batch.provenance.told.get(side.own)
+    if len(batch) and (told is None or told.serde != side.parked.serdes[1 + side.left]):
+        raise Fallback
+    return Part(side, batch, turns, now, side.find(batch) if len(batch) else None)
 
 
 def _looks(known: list[Part]) -> Looks:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Column, Columns, Irregular
-from penstock.serde.merge import binary
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.merge import binary
 from penstock.state.kept_rows import Matches
 from penstock.state.keys import join_side_key, join_side_value, parse_join_side_key
 
@@ -26,7 +28,7 @@ class Part(NamedTuple):
     """
 
     side: OuterSide
-    columns: Columns
+    batch: Batch
     turns: Any
     now: Any
     matches: Matches | None
@@ -68,7 +70,7 @@ class Closed(NamedTuple):
 
 
 #: results, and the turn of each
-InTurn: TypeAlias = tuple[Columns, Any]
+InTurn: TypeAlias = tuple[Batch, Any]
 
 
 class Looks(NamedTuple):
@@ -87,16 +89,16 @@ class Looks(NamedTuple):
 def waiting_of(part: Part, known: list[Part], looks: Looks) -> Waiting | None:
     """Return the records that wait, and for how long."""
     side, lone = part.side, part.lone()
-    times = part.columns.timestamps[lone]
+    times = part.batch.timestamps[lone]
     lone = lone[np.maximum(times + side.after, 0) >= part.now[lone]]
     if not len(lone):
         return None
-    times, wait = part.columns.timestamps[lone], side.waits[side.left]
-    told = part.columns.spots.told[side.own]
+    times, wait = part.batch.timestamps[lone], side.waits[side.left]
+    told = part.batch.provenance.told[side.own]
     if (times < part.now[lone] - wait).any() or not np.isin(
         lone, told.at
     ).all():  # some are not kept: nobody finds them
-        raise Irregular
+        raise Fallback
     found = np.full(len(part.turns), NEVER, dtype=np.int64)
     for other in known:
         if other.side.left is not side.left and other.matches is not None:
@@ -114,8 +116,8 @@ def found_before(known: list[Part]) -> dict[bytes, tuple[int, int]]:
             continue
         before = np.flatnonzero(matches.told < 0)
         at = matches.at[before]
-        keys = binary(part.columns.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
-        times = part.columns.timestamps[at].tolist()
+        keys = binary(part.batch.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
+        times = part.batch.timestamps[at].tolist()
         rows = zip(keys, matches.starts[before].tolist(), part.turns[at].tolist(), times, strict=True)
         for key, start, turn, time in rows:
             found.setdefault(join_side_key(start, not side.left, key), (turn, time))
@@ -129,9 +131,9 @@ def note_waiting(one: Waiting, looks: Looks, closed: list[Closed], staying: list
     leaves = (ends <= one.found) & (ends < NEVER)
     chosen = np.flatnonzero(leaves | ((ends == NEVER) & (one.found == NEVER)))
     at = one.at[chosen]
-    keys = binary(part.columns.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
-    values = part.columns.spots.told[side.own].data.take(pa.array(at)).to_pylist()
-    times, turns = part.columns.timestamps[at].tolist(), part.turns[at].tolist()
+    keys = binary(part.batch.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
+    values = part.batch.provenance.told[side.own].data.take(pa.array(at)).to_pylist()
+    times, turns = part.batch.timestamps[at].tolist(), part.turns[at].tolist()
     for number, key, value, time, turn in zip(chosen.tolist(), keys, values, times, turns, strict=True):
         if leaves[number]:
             reached = side.closed_at(time, side.left)
@@ -144,11 +146,11 @@ def note_waiting(one: Waiting, looks: Looks, closed: list[Closed], staying: list
 def check_apart(one: Waiting, stored: dict[bytes, bytes]) -> None:
     """Refuse records that come to wait with others of their key, side and time, which were there before, and go."""
     rows = [parse_join_side_key(raw_key) for raw_key in stored]
-    side, times = one.part.side, one.part.columns.timestamps
+    side, times = one.part.side, one.part.batch.timestamps
     at = one.at[np.isin(times[one.at], [time for time, left, _ in rows if left is side.left])]
-    keys = binary(one.part.columns.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
+    keys = binary(one.part.batch.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
     if any(join_side_key(time, side.left, key) in stored for key, time in zip(keys, times[at].tolist(), strict=True)):
-        raise Irregular
+        raise Fallback
 
 
 def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) -> InTurn | None:
@@ -156,7 +158,7 @@ def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) 
     mine = [row for row in closed if looks.part[row.look] == number]
     if not mine:
         return None
-    side, columns = part.side, part.columns
+    side, batch = part.side, part.batch
     key_serde, right, left = side.parked.serdes
     keys = Column(data=[row.key for row in mine], serde=key_serde)
     results: list[Any] = []
@@ -165,7 +167,7 @@ def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) 
         pair = (value, None) if row.left else (None, value)
         results.append(side.joiner(key, *pair) if side.with_key else side.joiner(*pair))
     at = [int(looks.at[row.look]) for row in mine]
-    spread = columns.spread(at, keys, Column(results))
+    spread = batch.spread(at, keys, Column(results))
     spread.timestamps = np.array([row.time for row in mine], dtype=np.int64)
     spread.headers = None
     return spread, part.turns[at]
@@ -174,16 +176,16 @@ def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) 
 def matched(part: Part) -> InTurn | None:
     """Return the results of records that have found rows of the other side."""
     matches = part.matches
-    return None if matches is None else (part.side.results(part.columns, matches), part.turns[matches.at])
+    return None if matches is None else (part.side.results(part.batch, matches), part.turns[matches.at])
 
 
 def results_alone(part: Part) -> InTurn | None:
     """Return the results of records that have found nothing, and whose window was over when they came."""
     side, lone = part.side, part.lone()
-    over = np.maximum(part.columns.timestamps[lone] + side.after, 0) < part.now[lone]
+    over = np.maximum(part.batch.timestamps[lone] + side.after, 0) < part.now[lone]
     if not over.any():
         return None
-    picked = part.columns.pick(lone[over].tolist())
+    picked = part.batch.pick(lone[over].tolist())
     values, nothing = picked.values.items, [None] * len(picked)
     pair = (values, nothing) if side.left else (nothing, values)
     results = map(side.joiner, picked.keys.items, *pair) if side.with_key else map(side.joiner, *pair)

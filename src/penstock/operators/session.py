@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from penstock.batch.batch import OnBatch
 from penstock.operators.base import Contains, Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.each import judge_of
 from penstock.operators.emit import Closed, Closing, EmitStrategy
 from penstock.operators.folds import add_counts, count_one, open_column_fold, zero
 from penstock.record import Headers, Windowed
-from penstock.serde.columns import OnColumns
 from penstock.watermark import LatePolicy
 from penstock.windows import SessionWindows
 
@@ -97,7 +97,7 @@ class SessionWindowAggregate(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records: the sessions of a key are read and written once."""
         store, drop = context.store(self.store), context.drop
         if self.emit is EmitStrategy.on_window_close or LatePolicy.drop in context.late_policies:

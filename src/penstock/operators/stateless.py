@@ -13,10 +13,11 @@ from itertools import compress, repeat
 from operator import not_
 from typing import Any, ClassVar
 
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.column import Column
 from penstock.operators.base import Contains, Forward, Operator, OperatorContext
 from penstock.operators.each import Failed, call_each, judge_each
 from penstock.record import Headers
-from penstock.serde.columns import Column, Columns, Commits, OnColumns
 
 
 def has_key(key: Any, value: Any) -> bool:
@@ -47,20 +48,20 @@ class Filter(Operator):
 
         return on_record_not if self.negate else on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         if forward is None:
             return None
         predicate, negate = self.predicate, self.negate
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            items = columns.keys.items, columns.values.items
-            columns, answers = call_each(context, columns, commits, predicate, *items)
-            at = list(compress(range(len(columns)), map(not_, answers) if negate else answers))
+        def on_batch(batch: Batch, commits: Commits) -> None:
+            items = batch.keys.items, batch.values.items
+            batch, answers = call_each(context, batch, commits, predicate, *items)
+            at = list(compress(range(len(batch)), map(not_, answers) if negate else answers))
             if at:
-                forward(columns if len(at) == len(columns) else columns.pick(at), commits)
+                forward(batch if len(at) == len(batch) else batch.pick(at), commits)
 
-        return on_columns
+        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -85,19 +86,19 @@ class SelectKey(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         if forward is None:
             return None
         mapper = self.mapper
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            items = columns.keys.items, columns.values.items
-            columns, keys = call_each(context, columns, commits, mapper, *items)
+        def on_batch(batch: Batch, commits: Commits) -> None:
+            items = batch.keys.items, batch.values.items
+            batch, keys = call_each(context, batch, commits, mapper, *items)
             if keys:
-                forward(columns.having(keys=Column(keys)), commits)
+                forward(batch.having(keys=Column(keys)), commits)
 
-        return on_columns
+        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -125,21 +126,21 @@ class Map(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         if forward is None:
             return None
         mapper = self.mapper
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            items = columns.keys.items, columns.values.items
-            columns, pairs = call_each(context, columns, commits, mapper, *items)
+        def on_batch(batch: Batch, commits: Commits) -> None:
+            items = batch.keys.items, batch.values.items
+            batch, pairs = call_each(context, batch, commits, mapper, *items)
             if not are_pairs(pairs):
-                columns, pairs = call_each(context, columns, commits, as_pair, pairs, repeat("map"))
+                batch, pairs = call_each(context, batch, commits, as_pair, pairs, repeat("map"))
             if pairs:
-                forward(columns.having(*split_pairs(pairs)), commits)
+                forward(batch.having(*split_pairs(pairs)), commits)
 
-        return on_columns
+        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -167,17 +168,17 @@ class FlatMap(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         if forward is None:
             return None
         mapper = self.mapper
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
+        def on_batch(batch: Batch, commits: Commits) -> None:
             pairs: list[Any] = []
             at: list[int] = []
             failed: list[Failed] = []
-            for i, (key, value) in enumerate(zip(columns.keys.items, columns.values.items, strict=True)):
+            for i, (key, value) in enumerate(zip(batch.keys.items, batch.values.items, strict=True)):
                 before = len(pairs)
                 try:
                     pairs += _some(mapper(key, value), "flat_map")
@@ -186,11 +187,11 @@ class FlatMap(Operator):
                 at += [i] * (len(pairs) - before)
             if not are_pairs(pairs):
                 pairs, at = _as_pairs(pairs, at, failed)
-            judge_each(context, columns, commits, failed)
+            judge_each(context, batch, commits, failed)
             if pairs:
-                forward(columns.spread(at, *split_pairs(pairs)), commits)
+                forward(batch.spread(at, *split_pairs(pairs)), commits)
 
-        return on_columns
+        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -219,20 +220,20 @@ class MapValues(Operator):
 
         return on_record_with_key if self.with_key else on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         if forward is None:
             return None
         mapper, with_key = self.mapper, self.with_key
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            values = columns.values.items
-            items = (columns.keys.items, values) if with_key else (values,)
-            columns, mapped = call_each(context, columns, commits, mapper, *items)
+        def on_batch(batch: Batch, commits: Commits) -> None:
+            values = batch.values.items
+            items = (batch.keys.items, values) if with_key else (values,)
+            batch, mapped = call_each(context, batch, commits, mapper, *items)
             if mapped:
-                forward(columns.having(values=Column(mapped)), commits)
+                forward(batch.having(values=Column(mapped)), commits)
 
-        return on_columns
+        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -263,29 +264,29 @@ class FlatMapValues(Operator):
 
         return on_record_with_key if self.with_key else on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         if forward is None:
             return None
         mapper, with_key = self.mapper, self.with_key
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
+        def on_batch(batch: Batch, commits: Commits) -> None:
             items: list[Any] = []
             at: list[int] = []
             failed: list[Failed] = []
-            keys = columns.keys.items if with_key else repeat(None)
-            for i, (key, value) in enumerate(zip(keys, columns.values.items, strict=False)):
+            keys = batch.keys.items if with_key else repeat(None)
+            for i, (key, value) in enumerate(zip(keys, batch.values.items, strict=False)):
                 before = len(items)
                 try:
                     items += mapper(key, value) if with_key else mapper(value)
                 except Exception as error:  # what came before it was forwarded
                     failed.append(Failed(i, error))
                 at += [i] * (len(items) - before)
-            judge_each(context, columns, commits, failed)
+            judge_each(context, batch, commits, failed)
             if items:
-                forward(columns.spread(at, columns.keys.pick(at), Column(items)), commits)
+                forward(batch.spread(at, batch.keys.pick(at), Column(items)), commits)
 
-        return on_columns
+        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -376,7 +377,7 @@ class PassThrough(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records."""
         return forward
 

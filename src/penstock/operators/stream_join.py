@@ -20,11 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.operators.base import Forward, Operator, OperatorContext, Side
 from penstock.operators.outer_join_columns import OuterSide
 from penstock.operators.stream_join_columns import InnerSide
 from penstock.record import Headers
-from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.watermark import LatePolicy
 from penstock.windows import JoinWindows
 
@@ -96,18 +96,18 @@ class JoinWindow(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records: they are told before they go on, and kept when all went well."""
         clock = f"store/{self.store}"
-        tell = context.store(self.store).make_column_add(lambda columns: context.times_of(columns, clock))
+        tell = context.store(self.store).make_column_add(lambda batch: context.times_of(batch, clock))
         if tell is None or forward is None or context.late_policies:
             return None
 
-        def on_columns(columns: Columns, commits: Commits) -> None:
-            tell(columns, commits)
-            forward(columns, commits)
+        def on_batch(batch: Batch, commits: Commits) -> None:
+            tell(batch, commits)
+            forward(batch, commits)
 
-        return on_columns
+        return on_batch
 
     def touches(self) -> tuple[str, ...]:
         """The store."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.batch.batch import Batch, Commits, present
+from penstock.batch.column import Column
+from penstock.batch.merge import binary, merge_batches
 from penstock.operators.base import Met, OperatorContext
-from penstock.serde.columns import Column, Columns, Commits, present
-from penstock.serde.merge import binary, merge_columns
 from penstock.state.kept_rows import Asked, Matches
 from penstock.state.window import WindowStore
 
@@ -28,13 +29,13 @@ class InnerSide:
     with_key: bool
     left: bool
 
-    def meet(self, parts: Sequence[tuple[Any, Columns]], commits: Commits) -> Met:
+    def meet(self, parts: Sequence[tuple[Any, Batch]], commits: Commits) -> Met:
         """Join the records of both sides; the results in the order of their places."""
-        found: list[Columns] = []
+        found: list[Batch] = []
         checks: list[Callable[[], None]] = []
-        for side, columns in parts:
+        for side, batch in parts:
             assert isinstance(side, InnerSide)
-            joined = side.join(columns, commits, checks)
+            joined = side.join(batch, commits, checks)
             if joined is not None:
                 found.append(joined)
 
@@ -42,40 +43,40 @@ class InnerSide:
             for unchanged in checks:
                 unchanged()
 
-        return Met(merge_columns(found) if found else None, check)
+        return Met(merge_batches(found) if found else None, check)
 
-    def join(self, columns: Columns, commits: Commits, checks: list[Callable[[], None]]) -> Columns | None:
+    def join(self, batch: Batch, commits: Commits, checks: list[Callable[[], None]]) -> Batch | None:
         """Return the results of this side's records, in order."""
-        at = present(commits, self.context.drop, null_key=columns.keys, null_value=columns.values)
+        at = present(commits, self.context.drop, null_key=batch.keys, null_value=batch.values)
         if at is not None:
-            columns = columns.pick(at)
-        matches = self.find(columns) if len(columns) else None
+            batch = batch.pick(at)
+        matches = self.find(batch) if len(batch) else None
         if matches is None:
             return None
-        told = columns.spots.told.get(self.own)
+        told = batch.provenance.told.get(self.own)
         if told is not None:
             checks.append(lambda: told.check(np.unique(matches.at)))
-        return self.results(columns, matches)
+        return self.results(batch, matches)
 
-    def find(self, columns: Columns) -> Matches | None:
+    def find(self, batch: Batch) -> Matches | None:
         """Return the rows of the other side that records meet."""
-        times = columns.timestamps
+        times = batch.timestamps
         asked = Asked(
-            binary(columns.keys.bytes_of(self.other.key_serde)),
-            columns.places,
+            binary(batch.keys.bytes_of(self.other.key_serde)),
+            batch.places,
             np.maximum(times - self.before, 0),
             np.maximum(times + self.after, 0),
         )
-        before = self.context.times_of(columns, f"store/{self.other.name}", included=False)
-        return self.other.find(asked, columns.spots.told.get(self.other.name), before)
+        before = self.context.times_of(batch, f"store/{self.other.name}", included=False)
+        return self.other.find(asked, batch.provenance.told.get(self.other.name), before)
 
-    def results(self, columns: Columns, matches: Matches) -> Columns:
+    def results(self, batch: Batch, matches: Matches) -> Batch:
         """Return a record for each row that was met; the row is decoded anew for each."""
         at = matches.at.tolist()
-        keys, mine = columns.keys.pick(at), columns.values.pick(at).items
+        keys, mine = batch.keys.pick(at), batch.values.pick(at).items
         others = Column(data=matches.values, serde=self.other.value_serde).items
         pair = (mine, others) if self.left else (others, mine)
         values = list(map(self.joiner, keys.items, *pair) if self.with_key else map(self.joiner, *pair))
-        spread = columns.spread(at, keys, Column(values))
+        spread = batch.spread(at, keys, Column(values))
         spread.timestamps = np.maximum(spread.timestamps, matches.starts)
         return spread

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from penstock.batch.batch import OnBatch
 from penstock.operators.base import Contains, Forward, Operator, OperatorContext, TableView
 from penstock.operators.materialized import open_rows
 from penstock.operators.process import open_transformer
@@ -24,7 +25,6 @@ from penstock.operators.table_aggregate import (
 from penstock.operators.table_source import StreamToTable, TableSource
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import Change, Headers
-from penstock.serde.columns import OnColumns
 
 __all__ = [
     "StreamToTable",
@@ -186,7 +186,7 @@ class TableToStream(Operator):
 
         return on_record_mapped
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many updates: as columns they are their new values."""
         return forward if self.mapper is None else None
 

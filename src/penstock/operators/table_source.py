@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.operators.folds import with_keys
 from penstock.operators.materialized import open_rows
 from penstock.record import Change, Headers
-from penstock.serde.columns import Columns, Commits, OnColumns
 from penstock.state.rows import RowStore
 
 
@@ -56,7 +56,7 @@ class TableSource(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records: as columns, updates are their new values."""
         drop = context.drop
         if self.store is None:
@@ -67,14 +67,14 @@ class TableSource(Operator):
             return None
         if store.cached:
             if forward is not None:
-                store.on_flush_columns(forward)
+                store.on_flush_batch(forward)
             return with_keys(put, drop)
         if forward is None or self.send_old:
             return None
 
-        def put_and_forward(columns: Columns, commits: Commits) -> None:
-            put(columns, commits)
-            forward(columns, commits)
+        def put_and_forward(batch: Batch, commits: Commits) -> None:
+            put(batch, commits)
+            forward(batch, commits)
 
         return with_keys(put_and_forward, drop)
 
@@ -105,7 +105,7 @@ class PunctualTableSource(TableSource):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return nothing: each record is asked for its time."""
         return None
 

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
 from penstock.operators.base import Lookup, OperatorContext, TableView
 from penstock.operators.process import open_transformer
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns
-from penstock.state.as_of import Found, ReadColumns, ReadRaw
+from penstock.state.as_of import Found, ReadBatch, ReadRaw
 from penstock.state.rows import RowStore
 from penstock.state.spec import StoreKind
 
@@ -60,7 +61,7 @@ class StoreView(TableView):
 
         return lookup
 
-    def open_columns(self, context: OperatorContext) -> ReadColumns | None:
+    def open_batch(self, context: OperatorContext) -> ReadBatch | None:
         """Return what reads the rows of many keys: of a plain store."""
         store = context.store(self.store)
         return store.make_column_read() if isinstance(store, RowStore) else None
@@ -126,17 +127,17 @@ class DerivedView(TableView):
 
         return lookup
 
-    def open_columns(self, context: OperatorContext) -> ReadColumns | None:
+    def open_batch(self, context: OperatorContext) -> ReadBatch | None:
         """Return what reads the rows of many keys, where a row follows from its key and the parent's row alone."""
-        read = self.parent.open_columns(context) if self.pure else None
+        read = self.parent.open_batch(context) if self.pure else None
         if read is None:
             return None
         derive, parent = self.derive(context), read
 
-        def derived(keys: Column, columns: Columns) -> Found:
+        def derived(keys: Column, batch: Batch) -> Found:
             found = [
                 None if row is None else derive(key, (row, -1))
-                for key, row in zip(keys.items, parent(keys, columns).rows, strict=True)
+                for key, row in zip(keys.items, parent(keys, batch).rows, strict=True)
             ]
             return Found([None if row is None else row[0] for row in found], any(row is None for row in found))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from penstock.batch.batch import OnBatch
 from penstock.operators.base import Contains, Emit, Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.each import judge_of
 from penstock.operators.emit import Closed, Closing, EmitStrategy
@@ -17,7 +18,6 @@ from penstock.operators.folds import count_one, fold_values, open_column_fold, w
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
-from penstock.serde.columns import OnColumns
 from penstock.state.window_fold import Hopping
 from penstock.watermark import LatePolicy
 from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows, Windows
@@ -99,7 +99,7 @@ class WindowAggregate(Operator):
 
         return on_record
 
-    def open_columns(self, context: OperatorContext, forward: OnColumns | None) -> OnColumns | None:
+    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
         """Return the same for many records, of windows that are not too many for each: a window's row is read and written once."""
         windows, store = self.windows, context.store(self.store)
         plain = self._emits_updates and LatePolicy.drop not in context.late_policies
@@ -112,14 +112,14 @@ class WindowAggregate(Operator):
             for _ in range(count):
                 drop("late_window")
 
-        on_columns = store.make_column_fold(
+        on_batch = store.make_column_fold(
             Hopping(windows.size, windows.advance, windows.grace),
             self.initializer,
             None if counting else fold_values(self.aggregator)._replace(judge=judge_of(context)),
             None if LatePolicy.dead_letter in context.late_policies else drop_late,
             context.times_of,
         )
-        return open_column_fold(on_columns and with_keys(on_columns, drop), store, forward, self.send_old)
+        return open_column_fold(on_batch and with_keys(on_batch, drop), store, forward, self.send_old)
 
     def touches(self) -> tuple[str, ...]:
         """The store."""

@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.grouping import KeyGroups, key_order
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
-from penstock.serde.groups import Groups, key_order
 from penstock.serde.json_lines import json_lines
 from penstock.state.sheet import Folded, Sheet
 from penstock.state.write_back import WriteBack
@@ -34,7 +36,7 @@ class Found(NamedTuple):
 
 
 #: finds the rows of keys: (keys, records that they are of)
-ReadColumns: TypeAlias = Callable[[Column, Columns], Found]
+ReadBatch: TypeAlias = Callable[[Column, Batch], Found]
 
 
 class RawFound(NamedTuple):
@@ -46,7 +48,7 @@ class RawFound(NamedTuple):
 
 
 #: finds the rows of keys as they are stored: (bytes of keys, records that they are of)
-ReadRaw: TypeAlias = Callable[[pa.Array, Columns], RawFound]
+ReadRaw: TypeAlias = Callable[[pa.Array, Batch], RawFound]
 
 
 class Told(NamedTuple):
@@ -70,41 +72,41 @@ def open_put(
     serdes: tuple[Serde[Any], Serde[Any]],
     number: Callable[[], int] | None,
     vanished: set[bytes],
-) -> OnColumns:
+) -> OnBatch:
     """Return what puts the values of records into the rows of their keys; all records have a key.
 
     ``number``: numbers the writes of a cached store. ``vanished``: where it notes rows of this epoch that are deleted.
     """
     key_serde, value_serde = serdes
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        keys, values = columns.keys.arrow_of(key_serde), columns.values.arrow_of(value_serde)
-        spots = columns.spots
-        if spots.places is not None:
-            spots.told[name] = Told(keys, columns.of_source(spots.places), values.to_pylist(), columns.timestamps)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        keys, values = batch.keys.arrow_of(key_serde), batch.values.arrow_of(value_serde)
+        provenance = batch.provenance
+        if provenance.places is not None:
+            provenance.told[name] = Told(keys, batch.of_source(provenance.places), values.to_pylist(), batch.timestamps)
         groups = None
-        if len(keys) >= FEW and columns.headers is None and rows.is_untouched():
-            groups = Groups(keys)
+        if len(keys) >= FEW and batch.headers is None and rows.is_untouched():
+            groups = KeyGroups(keys)
 
         def commit() -> None:
             if groups is None or not rows.is_untouched():
-                _write(rows, keys.to_pylist(), values.to_pylist(), columns, number, vanished)
+                _write(rows, keys.to_pylist(), values.to_pylist(), batch, number, vanished)
                 return
             newest = values.take(pa.array(groups.last))
             vanished.update(_came_and_went(groups, values, newest))
-            folded = Folded(newest, columns.timestamps[groups.last], groups.last)
-            rows.lay(Sheet(groups.names, folded, columns, number or _unnumbered))
+            folded = Folded(newest, batch.timestamps[groups.last], groups.last)
+            rows.lay(Sheet(groups.names, folded, batch, number or _unnumbered))
 
         commits.append(commit)
 
-    return on_columns
+    return on_batch
 
 
 def _unnumbered() -> int:
     return 0
 
 
-def _came_and_went(groups: Groups, values: pa.Array, newest: pa.Array) -> list[bytes]:
+def _came_and_went(groups: KeyGroups, values: pa.Array, newest: pa.Array) -> list[bytes]:
     """Return the keys that have had a value, and were deleted at last."""
     if not newest.null_count:
         return []
@@ -119,19 +121,19 @@ def _write(
     rows: WriteBack,
     keys: list[bytes],
     raws: list[bytes | None],
-    columns: Columns,
+    batch: Batch,
     number: Callable[[], int] | None,
     vanished: set[bytes],
 ) -> None:
     """Write rows in order; of several of a key the last one stays."""
     rows.spill()
     dirty = rows.dirty
-    headers: Any = repeat(()) if columns.headers is None else columns.headers
-    times = columns.timestamps.tolist()
+    headers: Any = repeat(()) if batch.headers is None else batch.headers
+    times = batch.timestamps.tolist()
     if number is None:
         dirty.update(zip(keys, zip(raws, times, headers, repeat(None), repeat(0), strict=False), strict=False))
         return
-    entries = zip(raws, times, headers, zip(repeat(columns), count(), strict=False), iter(number, None), strict=False)
+    entries = zip(raws, times, headers, zip(repeat(batch), count(), strict=False), iter(number, None), strict=False)
     if not any(map(is_, raws, repeat(None))):
         dirty.update(zip(keys, entries, strict=True))
         return
@@ -141,15 +143,15 @@ def _write(
         dirty[key] = entry
 
 
-def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]]) -> ReadColumns:
+def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]]) -> ReadBatch:
     """Return what reads the rows of keys, each as it is at the place of its record. A record whose key is missing is not for it."""
 
-    def read(keys: Column, columns: Columns) -> Found:
-        data, spots = keys.arrow_of(serdes[0]), columns.spots
+    def read(keys: Column, batch: Batch) -> Found:
+        data, provenance = keys.arrow_of(serdes[0]), batch.provenance
         if data.null_count:
-            raise Irregular
-        told = None if spots.places is None else spots.told.get(name)
-        return _decoded(*_versions(rows.get_many, data, columns, told), serdes[1])
+            raise Fallback
+        told = None if provenance.places is None else provenance.told.get(name)
+        return _decoded(*_versions(rows.get_many, data, batch, told), serdes[1])
 
     return read
 
@@ -157,10 +159,10 @@ def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]])
 def open_read_raw(rows: WriteBack, name: str) -> ReadRaw:
     """Return what reads the rows of keys, with their timestamps, each as it is at the place of its record."""
 
-    def read(keys: pa.Array, columns: Columns) -> RawFound:
-        spots = columns.spots
-        told = None if spots.places is None else spots.told.get(name)
-        found, at = _versions(rows.lookup_many, keys, columns, None if told is None else told.pairs())
+    def read(keys: pa.Array, batch: Batch) -> RawFound:
+        provenance = batch.provenance
+        told = None if provenance.places is None else provenance.told.get(name)
+        found, at = _versions(rows.lookup_many, keys, batch, None if told is None else told.pairs())
         values = pa.array([None if row is None else row[0] for row in found], pa.binary())
         times = np.array([-1 if row is None else row[1] for row in found], dtype=np.int64)
         return RawFound(values, times, at)
@@ -172,10 +174,10 @@ def open_read_raw(rows: WriteBack, name: str) -> ReadRaw:
 Look: TypeAlias = Callable[[list[bytes]], list[Any]]
 
 
-def _versions(look: Look, keys: pa.Array, columns: Columns, told: Told | None) -> tuple[list[Any], Any]:
+def _versions(look: Look, keys: pa.Array, batch: Batch, told: Told | None) -> tuple[list[Any], Any]:
     if told is None:
         return rows_now(look, keys)
-    return rows_as_of(look, keys, columns.of_source(columns.spots.places), told)
+    return rows_as_of(look, keys, batch.of_source(batch.provenance.places), told)
 
 
 def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
@@ -189,7 +191,7 @@ def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
     column = Column(data=data, serde=serde)
     items = column.items
     if column.has_nulls and sum(map(is_, items, repeat(None))) != gaps:  # a row that is there, and reads as none
-        raise Irregular
+        raise Fallback
     return Found(items, bool(gaps))
 
 

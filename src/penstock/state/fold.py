@@ -16,9 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch, Commits, OnBatch, present
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback, FallbackAfterCall, InputChanged
+from penstock.batch.grouping import KeyGroups
 from penstock.serde import Serde, Serdes
-from penstock.serde.columns import Called, Changed, Column, Columns, Commits, Irregular, OnColumns, present
-from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
 from penstock.state.sheet import Before, Folded, Sheet, int64_sums
 from penstock.state.write_back import WriteBack
@@ -39,9 +41,9 @@ class Fold(NamedTuple):
     one: Callable[[Any, Any, Any], Any]
     many: FoldValues
     #: folds records one by one; None: who folds by column takes all of them, or none
-    single: Callable[[Columns], None] | None = None
+    single: Callable[[Batch], None] | None = None
     #: judges records at which the function has failed, by their places; None: the first failure is the end
-    judge: Callable[[Columns, list[tuple[int, Exception]]], None] | None = None
+    judge: Callable[[Batch, list[tuple[int, Exception]]], None] | None = None
 
 
 #: of which groups records are left to be folded one by one, and from which on: an index of the order of the groups
@@ -53,16 +55,16 @@ def settler(serde: Serde[Any]) -> Callable[[Any], Any]:
 
     def settle(value: Any) -> Any:
         if value is None:
-            raise Called
+            raise FallbackAfterCall
         return serde.deserialize(serde.serialize(value))
 
     return settle
 
 
-def kept_between(serde: Serde[Any], columns: Columns) -> frozenset[type]:
+def kept_between(serde: Serde[Any], batch: Batch) -> frozenset[type]:
     """Return the classes of values that need not be settled; of records that others have, too, nothing that can be changed."""
     classes = kept_classes(serde)
-    return classes & _FIXED if columns.shared else classes
+    return classes & _FIXED if batch.shared else classes
 
 
 class Failed(NamedTuple):
@@ -80,16 +82,16 @@ class Folding(NamedTuple):
     initializer: Callable[[], Any]
     fold: Fold | None
 
-    def items(self, columns: Columns, groups: Groups, at: Any = None) -> list[Any]:
+    def items(self, batch: Batch, groups: KeyGroups, at: Any = None) -> list[Any]:
         """Return the values, group by group; none where they are counted. ``at``: places of the grouped records, None: all."""
         if self.fold is None:
             return []
-        return columns.values.items_at(groups.order if at is None else at[groups.order], kept=columns.shared)
+        return batch.values.items_at(groups.order if at is None else at[groups.order], kept=batch.shared)
 
     def folded(
         self,
-        columns: Columns,
-        groups: Groups,
+        batch: Batch,
+        groups: KeyGroups,
         items: list[Any],
         before: Before,
         at: Any = None,
@@ -102,18 +104,18 @@ class Folding(NamedTuple):
         which records a function has failed, which are not part of the rows. The row of a group without any other is null.
         """
         places, last = (groups.order, groups.last) if at is None else (at[groups.order], at[groups.last])
-        times = columns.timestamps[places]
+        times = batch.timestamps[places]
         if self.fold is None:
-            values = self._counted(columns, groups, places, before.values)
+            values = self._counted(batch, groups, places, before.values)
         elif failed is not None:
-            values = self._folded_but_failed(self.fold, columns, groups, items, before.values, places, failed)
+            values = self._folded_but_failed(self.fold, batch, groups, items, before.values, places, failed)
             if failed.at:
                 last = last.copy()
                 for group, index in failed.last.items():
                     last[group] = places[index]
                 times[list(failed.at)] = -1
         else:
-            new = self._new(self.fold, columns, groups, items, self._old(before.values), left)
+            new = self._new(self.fold, batch, groups, items, self._old(before.values), left)
             values = self._written(new, groups, left)
         if left:
             last = last.copy()
@@ -139,26 +141,26 @@ class Folding(NamedTuple):
         found = iter(known).__next__
         return (found() if is_there else begin() for is_there in there.tolist())
 
-    def _counted(self, columns: Columns, groups: Groups, places: Any, rows: pa.Array) -> pa.Array:
+    def _counted(self, batch: Batch, groups: KeyGroups, places: Any, rows: pa.Array) -> pa.Array:
         """Count the records of each group."""
-        if columns.counts is None:
+        if batch.counts is None:
             counts = groups.ends - groups.starts
         else:
-            counts = np.add.reduceat(columns.counts[places], groups.starts)
+            counts = np.add.reduceat(batch.counts[places], groups.starts)
         if self.value == Serdes.int64:
             return int64_sums(rows, counts)
         new = [old + count for old, count in zip(self._old(rows), counts.tolist(), strict=True)]
         return self._written(new, groups, None)
 
     def _new(
-        self, fold: Fold, columns: Columns, groups: Groups, items: list[Any], old: Iterable[Any], left: Left | None
+        self, fold: Fold, batch: Batch, groups: KeyGroups, items: list[Any], old: Iterable[Any], left: Left | None
     ) -> list[Any]:
         """Fold the values of each group. All are written after all were made, so two of them must not be one object."""
         keys = Column(data=groups.names, serde=self.key).items
         first = items if len(items) == len(keys) else [items[place] for place in groups.starts.tolist()]
         new = _first(map(fold.one, keys, first, old), groups, left)
         replaced = []
-        kept, settle = kept_between(self.value, columns), settler(self.value)
+        kept, settle = kept_between(self.value, batch), settler(self.value)
         several = np.flatnonzero(groups.ends - groups.starts > 1)
         begins, ends = groups.starts[several] + 1, groups.ends[several]
         for group, begin, end in zip(several.tolist(), begins.tolist(), ends.tolist(), strict=True):
@@ -179,14 +181,14 @@ class Folding(NamedTuple):
                 new[group] = made
                 replaced.append(begun)
         if not are_apart([*new, *replaced]):
-            raise Called
+            raise FallbackAfterCall
         return new
 
     def _folded_but_failed(
         self,
         fold: Fold,
-        columns: Columns,
-        groups: Groups,
+        batch: Batch,
+        groups: KeyGroups,
         items: list[Any],
         before: pa.Array,
         places: Any,
@@ -194,12 +196,12 @@ class Folding(NamedTuple):
     ) -> pa.Array:
         """Return the new rows, without the records at which a function has failed: these, and few around them, are folded one by one."""
         left: Left = {}
-        new = self._new(fold, columns, groups, items, self._old(before), left)
+        new = self._new(fold, batch, groups, items, self._old(before), left)
         if not left:
             return self._written_or_called(new, groups)
-        unchanged = None if columns.shared and not columns.values.is_fixed else columns.values.unchanged()
+        unchanged = None if batch.shared and not batch.values.is_fixed else batch.values.unchanged()
         if unchanged is None:
-            raise Changed
+            raise InputChanged
         for group, since in left.items():
             begin, end = int(groups.starts[group]), int(groups.ends[group])
             old = before[group].as_py() if since == begin else self.value.serialize(new[group])
@@ -210,11 +212,11 @@ class Folding(NamedTuple):
             new[group] = self.value.deserialize(row) if done and row is not None else None
         return Column(new).arrow_of(self.value)
 
-    def _written_or_called(self, new: list[Any], groups: Groups) -> pa.Array:
+    def _written_or_called(self, new: list[Any], groups: KeyGroups) -> pa.Array:
         try:
             return self._written(new, groups, None)
         except Exception as error:  # one by one it is judged
-            raise Called from error
+            raise FallbackAfterCall from error
 
     def _one_by_one(
         self,
@@ -236,7 +238,7 @@ class Folding(NamedTuple):
                 continue
             old = _row(self.value, made)
             if old is None:  # it is deleted, and may begin again, or cannot be written
-                raise Called
+                raise FallbackAfterCall
         return old
 
     def _in_slices(
@@ -258,11 +260,11 @@ class Folding(NamedTuple):
                 raise _Failed(self.value.deserialize(written), at) from error
         return made
 
-    def _written(self, new: list[Any], groups: Groups, left: Left | None) -> pa.Array:
+    def _written(self, new: list[Any], groups: KeyGroups, left: Left | None) -> pa.Array:
         """Return new rows as bytes."""
         if left is None:
             if any(map(is_, new, repeat(None))):
-                raise Called
+                raise FallbackAfterCall
             return Column(new).arrow_of(self.value)
         try:
             rows = Column(new).arrow_of(self.value)
@@ -290,7 +292,7 @@ def _row(serde: Serde[Any], value: Any) -> bytes | None:
         return None
 
 
-def _first(calls: Iterator[Any], groups: Groups, left: Left | None) -> list[Any]:
+def _first(calls: Iterator[Any], groups: KeyGroups, left: Left | None) -> list[Any]:
     """Return what was made of the first value of each group; None, and all its values are left, where a function failed."""
     new: list[Any] = []
     while len(new) < len(groups):
@@ -302,7 +304,7 @@ def _first(calls: Iterator[Any], groups: Groups, left: Left | None) -> list[Any]
                 raise
             failed = 1
         if failed and left is None:
-            raise Called
+            raise FallbackAfterCall
         for group in range(len(new), len(new) + failed):
             assert left is not None
             left[group] = int(groups.starts[group])
@@ -323,80 +325,80 @@ def are_apart(items: list[Any]) -> bool:
 
 def open_fold(
     rows: WriteBack, folding: Folding, number: Callable[[], int], drop: Callable[[str], None] | None = None
-) -> OnColumns:
+) -> OnBatch:
     """Return what folds records by column into the rows of a store.
 
     ``drop``: counts a record without a key or a value; None: there is none. Records at which a function fails are folded one by one once
     all others are, with few of the same key before and after them.
     """
 
-    def fold_some(columns: Columns, commits: Commits) -> _Rest | None:
+    def fold_some(batch: Batch, commits: Commits) -> _Rest | None:
         try:
-            keys = columns.keys.arrow_of(folding.key)
+            keys = batch.keys.arrow_of(folding.key)
         except Exception as error:
-            raise Irregular from error
+            raise Fallback from error
         if keys.null_count:
-            return fold_present(columns, commits)
-        groups = Groups(keys)
-        items = folding.items(columns, groups)
-        if columns.counts is None and columns.values.has_nulls:
-            return fold_present(columns, commits)
+            return fold_present(batch, commits)
+        groups = KeyGroups(keys)
+        items = folding.items(batch, groups)
+        if batch.counts is None and batch.values.has_nulls:
+            return fold_present(batch, commits)
         left: Left | None = None if folding.fold is None or folding.fold.single is None else {}
-        folded, names = folding.folded(columns, groups, items, rows.before_fold(groups.names), left=left), groups.names
+        folded, names = folding.folded(batch, groups, items, rows.before_fold(groups.names), left=left), groups.names
         rest = None
         if left:
-            rest = _Rest.of(columns, groups, left)
+            rest = _Rest.of(batch, groups, left)
             there = folded.values.is_valid()
             kept = there.to_numpy(zero_copy_only=False)
             names = names.filter(there)
             folded = Folded(folded.values.filter(there), folded.times[kept], folded.last[kept])
         if len(names):
-            commits.append(lambda: rows.lay(Sheet(names, folded, columns, number)))
+            commits.append(lambda: rows.lay(Sheet(names, folded, batch, number)))
         return rest
 
-    def fold_present(columns: Columns, commits: Commits) -> _Rest | None:
+    def fold_present(batch: Batch, commits: Commits) -> _Rest | None:
         if drop is None:
-            raise Irregular
-        at = present(commits, drop, null_key=columns.keys, null_value=columns.values)
-        return fold_some(columns.pick(at), commits) if at else None
+            raise Fallback
+        at = present(commits, drop, null_key=batch.keys, null_value=batch.values)
+        return fold_some(batch.pick(at), commits) if at else None
 
     def fold_rest(rest: _Rest | None) -> None:
         assert folding.fold is not None
         assert folding.fold.single is not None
         while rest is not None:
             folding.fold.single(rest.small)
-            columns, rest = rest.others, None
+            batch, rest = rest.others, None
             commits: Commits = []
             try:
-                rest = fold_some(columns, commits) if len(columns) else None
+                rest = fold_some(batch, commits) if len(batch) else None
             except Exception:  # whatever it is: one by one a record is told of, or judged
-                unchanged = columns.unchanged()
+                unchanged = batch.unchanged()
                 assert unchanged is not None
                 folding.fold.single(unchanged)
                 return
             for commit in commits:
                 commit()
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        rest = fold_some(columns, commits)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        rest = fold_some(batch, commits)
         if rest is not None:
             commits.append(lambda: fold_rest(rest))
 
-    return on_columns
+    return on_batch
 
 
 class _Rest(NamedTuple):
     """Records of a fold that are left, as they were: those that are folded one by one, and the others of the same keys, behind them."""
 
-    small: Columns
-    others: Columns
+    small: Batch
+    others: Batch
 
     @staticmethod
-    def of(columns: Columns, groups: Groups, left: Left) -> _Rest:
+    def of(batch: Batch, groups: KeyGroups, left: Left) -> _Rest:
         """Return what is left of some groups."""
-        unchanged = columns.unchanged()
+        unchanged = batch.unchanged()
         if unchanged is None:
-            raise Changed
+            raise InputChanged
         parts = [(since, min(since + SLICE + 1, int(groups.ends[group])), group) for group, since in left.items()]
         small = np.concatenate([groups.order[begin:end] for begin, end, _ in parts])
         others = np.concatenate([groups.order[end : groups.ends[group]] for _, end, group in parts])

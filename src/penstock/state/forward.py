@@ -8,20 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from penstock.batch.batch import Batch, OnBatch, all_or_nothing
+from penstock.batch.column import Column
+from penstock.batch.provenance import Provenance, are_alike, provenance_of
 from penstock.record import Origin
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, OnColumns, Spots, all_or_nothing, are_alike, spots_of
 from penstock.state.base import Entry
 from penstock.state.write_back import writer_of
 
 
-def forward_columns(forward: OnColumns, columns: Columns) -> bool:
+def forward_batch(forward: OnBatch, columns: Batch) -> bool:
     """Forward records at a time; False, and nothing has happened, if they must go one by one."""
     return all_or_nothing([partial(forward, columns)])
 
 
 def forward_entries(
-    forward: OnColumns,
+    forward: OnBatch,
     keys: Column,
     serde: Serde[Any],
     entries: Sequence[Entry],
@@ -39,15 +41,15 @@ def forward_entries(
     if not deletes and any(value is None for value in values):
         return False
     headers = [entry[2] for entry in entries]
-    columns = Columns(
+    columns = Batch(
         keys,
         Column(data=values, serde=serde, made=True),
         np.array([entry[1] for entry in entries] if times is None else times, dtype=np.int64),
         headers if any(headers) else None,
-        _spots(entries),
+        _provenance(entries),
         old=None if old is None else Column(data=old, serde=serde),
     )
-    return forward_columns(forward, columns)
+    return forward_batch(forward, columns)
 
 
 class _Writers(Sequence[Origin]):
@@ -63,13 +65,13 @@ class _Writers(Sequence[Origin]):
         return writer_of(self._entries[at][3])
 
 
-def _spots(entries: Sequence[Entry]) -> Spots:
+def _provenance(entries: Sequence[Entry]) -> Provenance:
     """Return where the writers of rows are from; as numbers, where they have been by column, too."""
-    spots = spots_of(_Writers(entries))
+    provenance = provenance_of(_Writers(entries))
     arrays = _arrays(entries)
     if arrays is None:
-        return spots
-    return Spots(spots.origin, lambda: arrays["index"], lambda: arrays["timestamp"], len(entries), arrays)
+        return provenance
+    return Provenance(provenance.origin, lambda: arrays["index"], lambda: arrays["timestamp"], len(entries), arrays)
 
 
 def _arrays(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
@@ -77,9 +79,9 @@ def _arrays(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     writers = [entry[3] for entry in entries]
     if any(writer.__class__ is not tuple for writer in writers):
         return None
-    batches: dict[int, Columns] = {id(columns): columns for columns, _ in writers}
+    batches: dict[int, Batch] = {id(columns): columns for columns, _ in writers}
     places = np.fromiter((at for _, at in writers), dtype=np.int64, count=len(writers))
-    found = [columns.spots.arrays for columns in batches.values()]
+    found = [columns.provenance.arrays for columns in batches.values()]
     known = [arrays for arrays in found if arrays is not None]
     if len(known) < len(found) or not are_alike(known):
         return None

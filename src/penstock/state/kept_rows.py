@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Irregular
-from penstock.serde.groups import key_order
+from penstock.batch.fallback import Fallback
+from penstock.batch.grouping import key_order
 from penstock.state.base import Sealed, ShardState
 from penstock.state.bulk import SortedRows, are_short
 from penstock.state.keys import MAX_TIME
 from penstock.state.layer import Entry, Layer
 from penstock.state.positions import DUPLICATES
 from penstock.state.segmented import LogRow, Segmented
-from penstock.state.sheet import LogColumns
+from penstock.state.sheet import ChangelogColumns
 from penstock.state.spec import StoreSpec
 from penstock.state.window_sheet import SheetLayer, ToldRows, WindowSheet, joined
 
@@ -197,7 +197,7 @@ class KeptRows(Segmented):
             written = SortedRows(rows.take(order), values.take(order))
             plain = are_short(written.names)
             sealed.side[self.segments.name(number)] = written if plain else list(written)
-        return LogColumns(names, sheet.values, sheet.times) if logged and len(names) else []
+        return ChangelogColumns(names, sheet.values, sheet.times) if logged and len(names) else []
 
 
 def _between(part: tuple[pa.Array, Any, pa.Array, Any], first: int, last: int) -> tuple[pa.Array, Any, pa.Array, Any]:
@@ -221,7 +221,7 @@ def _pairs(keys: pa.Array, starts: Any, asked: Asked) -> tuple[Any, Any]:
     mine, theirs = codes[: len(keys)], codes[len(keys) :]
     base, span = int(starts.min()), int(starts.max()) - int(starts.min()) + 2
     if (int(codes.max()) + 1) * span >= 1 << 62:
-        raise Irregular
+        raise Fallback
     spots = mine * span + (starts - base)
     order = np.argsort(spots, kind="stable")
     spots = spots[order]
@@ -230,7 +230,7 @@ def _pairs(keys: pa.Array, starts: Any, asked: Asked) -> tuple[Any, Any]:
     counts = np.maximum(end - begin, 0)
     total = int(counts.sum())
     if total > MOST_PAIRS:
-        raise Irregular
+        raise Fallback
     at = np.repeat(np.arange(len(counts)), counts)
     offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return at, order[offsets + np.repeat(begin, counts)]

@@ -14,15 +14,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import OnBatch
+from penstock.batch.column import Column
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.serde.columns import Column, OnColumns
-from penstock.state.as_of import ReadColumns, ReadRaw, open_put, open_read, open_read_raw
+from penstock.state.as_of import ReadBatch, ReadRaw, open_put, open_read, open_read_raw
 from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.fold import Fold as Folds
 from penstock.state.fold import Folding, open_fold
-from penstock.state.forward import forward_columns, forward_entries
+from penstock.state.forward import forward_batch, forward_entries
 from penstock.state.sheet import Sheet
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
@@ -65,7 +66,7 @@ class RowStore(KeyValueVerbs):
             set()
         )  # rows of this epoch that were deleted before anybody downstream heard of them
         self._announce = False
-        self._on_columns: OnColumns | None = None
+        self._on_batch: OnBatch | None = None
         if self._expiry is None:
             self.read, self.write = self._make_read(), self._make_write()
         else:
@@ -183,20 +184,20 @@ class RowStore(KeyValueVerbs):
 
     def make_column_fold(
         self, initializer: Callable[[], Any], fold: Folds | None, drop: Callable[[str], None] | None = None
-    ) -> OnColumns | None:
+    ) -> OnBatch | None:
         """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
         if not self.cached or self._expiry is not None:
             return None
         return open_fold(self._rows, Folding(self._key, self._value, initializer, fold), self._next_number, drop)
 
-    def make_column_put(self) -> OnColumns | None:
+    def make_column_put(self) -> OnBatch | None:
         """Return what puts the values of many records, and tells of them, or None where rows expire."""
         if self._expiry is not None:
             return None
         number = self._next_number if self.cached else None
         return open_put(self._rows, self.name, (self._key, self._value), number, self._vanished)
 
-    def make_column_read(self) -> ReadColumns | None:
+    def make_column_read(self) -> ReadBatch | None:
         """Return what reads the rows of many records, or None where rows expire."""
         return None if self._expiry is not None else open_read(self._rows, self.name, (self._key, self._value))
 
@@ -279,9 +280,9 @@ class RowStore(KeyValueVerbs):
         self._listener = listener
         self._send_old = send_old
 
-    def on_flush_columns(self, listener: OnColumns) -> None:
+    def on_flush_batch(self, listener: OnBatch) -> None:
         """Register what takes many updates at a time, by their new values, and the old ones where they are asked for."""
-        self._on_columns = listener
+        self._on_batch = listener
 
     def announce_vanished(self) -> None:
         """Forward the delete of a row that came and went within an epoch, because someone may have read it in between.
@@ -305,7 +306,7 @@ class RowStore(KeyValueVerbs):
             if self._forward_sheet():
                 return True
             changed = self._unforwarded() if self.cached else ()
-            if not (self._on_columns is not None and changed and self._forward_columns(changed)):
+            if not (self._on_batch is not None and changed and self._forward_batch(changed)):
                 for key, entry in changed:
                     self._forward(key, entry)
             return forwarded or bool(changed)
@@ -318,13 +319,13 @@ class RowStore(KeyValueVerbs):
         for sheet in self._rows.sheets:
             if sheet.flushed is not None or sheet.sealed is not None:
                 return False
-            if self._on_columns is not None and not self._flushed:
+            if self._on_batch is not None and not self._flushed:
                 kept, old = self._heard_of(sheet)
-                if not len(kept) or forward_columns(self._on_columns, kept.changes(self._key, self._value, old)):
+                if not len(kept) or forward_batch(self._on_batch, kept.changes(self._key, self._value, old)):
                     kept.flushed = self._flushed
                     self._rows.sheets[:] = [kept] if len(kept) else []
                     return True
-                self._on_columns = None
+                self._on_batch = None
             self._rows.spill()
         return False
 
@@ -376,12 +377,12 @@ class RowStore(KeyValueVerbs):
             old = self._value.deserialize(row.value) if self._send_old else None
             self._listener(self._key.deserialize(key), None, old, end, ())
 
-    def _forward_columns(self, changed: Sequence[tuple[bytes, Entry]]) -> bool:
+    def _forward_batch(self, changed: Sequence[tuple[bytes, Entry]]) -> bool:
         """Forward all rows at a time; False, and nothing has happened, if they must go one by one.
 
         As one by one: a row that is neither there now, nor was before, is not forwarded.
         """
-        assert self._on_columns is not None
+        assert self._on_batch is not None
         old = self._forwarded_many([key for key, _ in changed]) if self._send_old else None
         if any(entry[0] is None for _, entry in changed):
             lasting = self._lasting(changed, old)
@@ -391,8 +392,8 @@ class RowStore(KeyValueVerbs):
             return True
         keys = Column(data=[key for key, _ in changed], serde=self._key, made=True)
         entries = [entry for _, entry in changed]
-        if not forward_entries(self._on_columns, keys, self._value, entries, old=old, deletes=True):
-            self._on_columns = None
+        if not forward_entries(self._on_batch, keys, self._value, entries, old=old, deletes=True):
+            self._on_batch = None
             return False
         self._flushed.update(changed)
         return True

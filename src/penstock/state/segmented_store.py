@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
 
+from penstock.batch.batch import OnBatch
+from penstock.batch.column import Column
 from penstock.errors import SerializationError, StoreError
 from penstock.record import Windowed
 from penstock.serde import Serde
-from penstock.serde.columns import Column, OnColumns
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.forward import forward_entries
@@ -41,10 +42,10 @@ class SegmentedStore(Store):
         self._next_number = count(1).__next__
         self._flushed_to = 0  # number of the last write that has been forwarded
         self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch, one by one
-        self._flushed_columns: list[Changes] = []  # and by column since; ``_known`` brings these together
+        self._flushed_batches: list[Changes] = []  # and by column since; ``_known`` brings these together
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
         self._writers = 0  # nodes that write here
-        self._on_columns: OnColumns | None = None
+        self._on_batch: OnBatch | None = None
 
     # ---- reading
 
@@ -149,37 +150,37 @@ class SegmentedStore(Store):
         changed.sort()  # by their numbers, each of which is there once
         current = self._context.origin
         try:
-            if refused or self._on_columns is None or not changed or not self._forward_columns(changed):
+            if refused or self._on_batch is None or not changed or not self._forward_batch(changed):
                 for _, key, position, entry in changed:
                     self._forward(key, position, entry, stored=(key, position) not in refused)
         finally:
             self._context.origin = current
         return bool(changed)
 
-    def on_flush_columns(self, listener: OnColumns) -> None:
+    def on_flush_batch(self, listener: OnBatch) -> None:
         """Register what takes many updates at a time, by their new values; only where nobody asks for old ones."""
-        self._on_columns = listener
+        self._on_batch = listener
 
     def _flushed_keys(self, keys: Sequence[bytes], positions: Sequence[Any]) -> Column | None:
         """Return the windowed keys of rows; None where they are not known by column."""
         return None
 
-    def _forward_columns(self, changed: Changes) -> bool:
+    def _forward_batch(self, changed: Changes) -> bool:
         """Forward all rows at a time; False, and nothing has happened, if they must go one by one."""
-        assert self._on_columns is not None
+        assert self._on_batch is not None
         _, keys, positions, entries = zip(*changed, strict=True)
         windowed = self._flushed_keys(keys, positions)
-        if windowed is None or not forward_entries(self._on_columns, windowed, self._value, entries):
-            self._on_columns = None
+        if windowed is None or not forward_entries(self._on_batch, windowed, self._value, entries):
+            self._on_batch = None
             return False
-        self._flushed_columns.append(changed)
+        self._flushed_batches.append(changed)
         return True
 
     def _known(self) -> dict[tuple[bytes, Any], Entry]:
         """Return what those downstream know of the rows of this epoch."""
-        for changed in self._flushed_columns:
+        for changed in self._flushed_batches:
             self._flushed.update(((key, position), entry) for _, key, position, entry in changed)
-        self._flushed_columns.clear()
+        self._flushed_batches.clear()
         return self._flushed
 
     def _forward(self, key: bytes, position: Any, entry: Entry, *, stored: bool) -> None:
@@ -230,7 +231,7 @@ class SegmentedStore(Store):
         never_was = self._never_was if self.cached and self._listener is not None else None
         sealed = self._rows.seal(logged=self.spec.logged, never_was=never_was)
         self._flushed.clear()
-        self._flushed_columns.clear()
+        self._flushed_batches.clear()
         self._refused.clear()
         return sealed
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from penstock.batch.batch import OnBatch
+from penstock.batch.column import Column
 from penstock.errors import StoreError
 from penstock.record import Headers, Windowed
 from penstock.serde import Serde
-from penstock.serde.columns import Column, OnColumns
 from penstock.serde.windowed import SessionWindowedSerde
 from penstock.state.base import ShardState, StoreContext
 from penstock.state.forward import forward_entries
@@ -100,7 +101,7 @@ class SessionStore(SegmentedStore):
         functions: tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any], Callable[..., None] | None],
         drops: tuple[Callable[[], None], Callable[[], None] | None],
         times_of: TimesOf,
-    ) -> OnColumns | None:
+    ) -> OnBatch | None:
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer.
 
         ``functions``: initializer, aggregator (None: records are counted) and merger; and what judges records at which they fail.
@@ -110,19 +111,19 @@ class SessionStore(SegmentedStore):
         fold = SessionFold(self._key, self._value, gap, grace, *functions)
         return open_session_fold(self._rows, fold, self._next_number, times_of, drops)
 
-    def _forward_columns(self, changed: Changes) -> bool:
+    def _forward_batch(self, changed: Changes) -> bool:
         """Forward all rows at a time; a delete of what nobody knows is not told."""
-        assert self._on_columns is not None
+        assert self._on_batch is not None
         told = [row for row in changed if row[3][0] is not None or self._forwarded(row[1], row[2], True) is not None]
         if told:
             data: list[bytes | None] = [key + pack_session_suffix(*position) for _, key, position, _ in told]
             keys = Column(data=data, serde=SessionWindowedSerde(self._key), made=True)
             ends = [position[0] for _, _, position, _ in told]
             entries = [row[3] for row in told]
-            if not forward_entries(self._on_columns, keys, self._value, entries, times=ends, deletes=True):
-                self._on_columns = None
+            if not forward_entries(self._on_batch, keys, self._value, entries, times=ends, deletes=True):
+                self._on_batch = None
                 return False
-            self._flushed_columns.append(told)
+            self._flushed_batches.append(told)
         return True
 
     # ---- reading

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.grouping import KeyGroups
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
-from penstock.serde.groups import Groups
 from penstock.serde.traits import kept_classes
 from penstock.state.segmented import Segmented
 from penstock.state.window_fold import TimesOf
@@ -41,7 +43,7 @@ class SessionFold(NamedTuple):
     aggregator: Callable[[Any, Any, Any], Any] | None
     merger: Callable[[Any, Any, Any], Any]
     #: judges records at which a function has failed, by their places; None: the first failure is the end
-    judge: Callable[[Columns, list[tuple[int, Exception]]], None] | None = None
+    judge: Callable[[Batch, list[tuple[int, Exception]]], None] | None = None
 
 
 def open_session_fold(
@@ -50,24 +52,24 @@ def open_session_fold(
     number: Callable[[], int],
     times_of: TimesOf,
     drops: tuple[Callable[[], None], Callable[[], None] | None],
-) -> OnColumns:
+) -> OnBatch:
     """Return what folds records by column into sessions.
 
     ``drops``: count a record without a key, and one that is late; None: each late one must be looked at.
     """
     drop_null, drop_late = drops
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        nulls = len(columns)
-        if columns.keys.has_nulls:
-            columns = columns.pick([at for at, key in enumerate(columns.keys.items) if key is not None])
-        nulls -= len(columns)
-        now = times_of(columns)
-        folded = _Folded(rows, fold, columns, now)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        nulls = len(batch)
+        if batch.keys.has_nulls:
+            batch = batch.pick([at for at, key in enumerate(batch.keys.items) if key is not None])
+        nulls -= len(batch)
+        now = times_of(batch)
+        folded = _Folded(rows, fold, batch, now)
         if folded.late and drop_late is None:
-            raise Irregular
+            raise Fallback
         if (np.diff(now) < 0).any() or (len(now) and now[0] < rows.observed):  # what has expired would be there again
-            raise Irregular
+            raise Fallback
         keys, positions, entries = folded.rows()
 
         def commit() -> None:
@@ -78,44 +80,44 @@ def open_session_fold(
                     drop_late()
             rows.put_many(keys, positions, [(*entry, number()) for entry in entries])
             if fold.judge is not None:
-                fold.judge(columns, sorted(folded.failed, key=lambda failed: failed[0]))
+                fold.judge(batch, sorted(folded.failed, key=lambda failed: failed[0]))
 
         commits.append(commit)
 
-    return on_columns
+    return on_batch
 
 
 class _Folded:
     """Records folded into sessions. ``ends``: of the session that each record has become part of; −1: it is late."""
 
-    def __init__(self, rows: Segmented, fold: SessionFold, columns: Columns, now: Any) -> None:
+    def __init__(self, rows: Segmented, fold: SessionFold, batch: Batch, now: Any) -> None:
         self._rows = rows
         self._fold = fold
-        self._columns = columns
+        self._batch = batch
         self._kept = kept_classes(fold.value) & _FIXED
         #: of each record, from when on no session has expired; the store's time is not past the clock's
         self._least = ((np.maximum(now, rows.observed) - rows.retention) // rows.interval * rows.interval).tolist()
         self._closed = (now - fold.grace - fold.gap).tolist()
         self.late = 0
         self.failed: list[tuple[int, Exception]] = []
-        self._ends = [-1] * len(columns)
+        self._ends = [-1] * len(batch)
         self._writes: list[Write] = []
         self._run()
         self.ends = np.array(self._ends, dtype=np.int64)
         self._writes.sort(key=_turn)
 
     def _run(self) -> None:
-        columns, gap = self._columns, self._fold.gap
-        groups = Groups(columns.keys.arrow_of(self._fold.key))
+        batch, gap = self._batch, self._fold.gap
+        groups = KeyGroups(batch.keys.arrow_of(self._fold.key))
         order, starts, ends = groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist()
-        times = columns.timestamps.tolist()
+        times = batch.timestamps.tolist()
         if times and min(times) < 0:
-            raise Irregular
+            raise Fallback
         counting = self._fold.aggregator is None
-        items: list[Any] = [] if counting else columns.values.items
-        if not len(columns):
+        items: list[Any] = [] if counting else batch.values.items
+        if not len(batch):
             return
-        since = np.minimum.reduceat(columns.timestamps[groups.order], groups.starts) - gap
+        since = np.minimum.reduceat(batch.timestamps[groups.order], groups.starts) - gap
         found = self._rows.of_keys(groups.keys, since.tolist())
         for key, begin, end, rows in zip(groups.keys, starts, ends, found, strict=True):
             before: list[Session] = [(last, first, raw, True) for (last, first), raw, _ in rows]
@@ -150,7 +152,7 @@ class _Folded:
                 self.late += 1
                 continue
             if end < least[place] or (found and found[0][0] < least[place]):
-                raise Irregular  # whether it is still there depends on the moment; of a late record it does not matter
+                raise Fallback  # whether it is still there depends on the moment; of a late record it does not matter
             ends[place] = end
             if found and (
                 start != end or end != time
@@ -162,7 +164,7 @@ class _Folded:
                         written[position] = (place, turn, key, position, None)
             try:
                 value = value + 1 if counting else self._aggregated(name, items[place], value)
-            except Irregular:
+            except Fallback:
                 raise
             except Exception as error:
                 self._fail(place, error)
@@ -194,26 +196,26 @@ class _Folded:
         try:
             return self._fold.value.serialize(value)
         except Exception as error:  # one by one it is judged
-            raise Irregular from error
+            raise Fallback from error
 
     def _aggregated(self, name: Any, item: Any, value: Any) -> Any:
         assert self._fold.aggregator is not None
         result = self._fold.aggregator(name, item, value)
         if result is None:
-            raise Irregular
+            raise Fallback
         return result
 
     def rows(self) -> tuple[list[bytes], list[tuple[int, int]], Iterator[tuple[Any, ...]]]:
         """Return what is written, in order: keys, (end, start), and values, times, headers and writers."""
-        columns, writes = self._columns, self._writes
+        batch, writes = self._batch, self._writes
         places = [write[0] for write in writes]
-        times = columns.of_source(columns.spots.times())[places].tolist()
-        headers: Any = repeat(()) if columns.headers is None else [columns.headers[place] for place in places]
+        times = batch.of_source(batch.provenance.times())[places].tolist()
+        headers: Any = repeat(()) if batch.headers is None else [batch.headers[place] for place in places]
         objects = Column([write[4][0] for write in writes if write[4] is not None and not write[4][1]])
         made = objects.bytes_of(self._fold.value)
         kept = iter(made.to_pylist() if isinstance(made, pa.Array) else made).__next__
         values = [None if v is None else v[0] if v[1] else kept() for *_, v in writes]
-        entries = zip(values, times, headers, zip(repeat(columns), places, strict=False), strict=False)
+        entries = zip(values, times, headers, zip(repeat(batch), places, strict=False), strict=False)
         return [write[2] for write in writes], [write[3] for write in writes], entries
 
 

@@ -16,9 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.provenance import Provenance
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Irregular, Spots
 from penstock.state.base import Entry, Sealed
 from penstock.state.bulk import are_short
 from penstock.state.runs import RunRows, pack
@@ -43,11 +46,11 @@ class Folded(NamedTuple):
         order = order_of_places(self.last)
         return order, Folded(self.values.take(pa.array(order)), self.times[order], self.last[order])
 
-    def entries(self, columns: Columns, numbers: Iterator[int]) -> Iterator[Entry]:
+    def entries(self, batch: Batch, numbers: Iterator[int]) -> Iterator[Entry]:
         """Yield the rows for a map of single ones, each with a number."""
         last = self.last.tolist()
-        headers: Any = repeat(()) if columns.headers is None else [columns.headers[place] for place in last]
-        writers = zip(repeat(columns), last, strict=False)
+        headers: Any = repeat(()) if batch.headers is None else [batch.headers[place] for place in last]
+        writers = zip(repeat(batch), last, strict=False)
         yield from zip(self.values.to_pylist(), self.times.tolist(), headers, writers, numbers, strict=False)
 
 
@@ -66,10 +69,10 @@ def order_of_places(places: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class LogColumns(Collection[tuple[bytes, bytes | None, int, Headers]]):
+class ChangelogColumns(Collection[tuple[bytes, bytes | None, int, Headers]]):
     """Changelog rows without headers, by column.
 
-    >>> list(LogColumns(pa.array([b"a"]), pa.array([b"1"]), np.array([5])))
+    >>> list(ChangelogColumns(pa.array([b"a"]), pa.array([b"1"]), np.array([5])))
     [(b'a', b'1', 5, ())]
     """
 
@@ -93,12 +96,12 @@ class Sheet:
     ``number``: numbers single rows, in the order of their writing.
     """
 
-    def __init__(self, names: pa.Array, folded: Folded, columns: Columns, number: Callable[[], int]) -> None:
+    def __init__(self, names: pa.Array, folded: Folded, batch: Batch, number: Callable[[], int]) -> None:
         self._names = names
         self._folded = folded
-        self._columns = columns
+        self._batch = batch
         self._number = number
-        self.has_headers = columns.headers is not None
+        self.has_headers = batch.headers is not None
         #: where it is noted what was forwarded in this epoch; None: this was not
         self.flushed: dict[bytes, Entry] | None = None
         #: as what it was handed out
@@ -128,22 +131,22 @@ class Sheet:
         values, times, last = self._folded
         mask = pa.array(kept)
         folded = Folded(values.filter(mask), times[kept], last[kept])
-        return Sheet(self._names.filter(mask), folded, self._columns, self._number)
+        return Sheet(self._names.filter(mask), folded, self._batch, self._number)
 
-    def changes(self, key: Serde[Any], value: Serde[Any], old: pa.Array | None = None) -> Columns:
+    def changes(self, key: Serde[Any], value: Serde[Any], old: pa.Array | None = None) -> Batch:
         """Return the rows as records for those downstream, each with the origin of the record that wrote it last.
 
         ``old``: the values before, in the order of the keys.
         """
-        columns, (names, folded) = self._columns, self._in_order
-        rows = folded.last if columns.rows is None else columns.rows[folded.last]
-        spots = columns.spots
-        return Columns(
+        batch, (names, folded) = self._batch, self._in_order
+        rows = folded.last if batch.rows is None else batch.rows[folded.last]
+        provenance = batch.provenance
+        return Batch(
             Column(data=names, serde=key, made=True),
             Column(data=folded.values, serde=value, made=True),
             folded.times,
             None,
-            Spots(spots.origin, spots.indexes, spots.times, spots.count, spots.arrays),
+            Provenance(provenance.origin, provenance.indexes, provenance.times, provenance.count, provenance.arrays),
             rows,
             old=None
             if old is None
@@ -154,7 +157,7 @@ class Sheet:
         """Return single rows, in the order of the last writes; those that were forwarded have no number."""
         names, folded = self._in_order
         numbers: Iterator[int] = iter(self._number, None) if self.flushed is None else repeat(0)
-        return dict(zip(names.to_pylist(), folded.entries(self._columns, numbers), strict=True))
+        return dict(zip(names.to_pylist(), folded.entries(self._batch, numbers), strict=True))
 
     def seal(self, *, stamped: bool, logged: bool) -> Sealed | None:
         """Return the rows as the writes of an epoch; None if some of them have to be written one by one."""
@@ -164,7 +167,7 @@ class Sheet:
         self.sealed = Sealed(RunRows(pack(self._names, values, times if stamped else None)))
         if logged:
             names, folded = self._in_order
-            self.sealed.changelog = LogColumns(names, folded.values, folded.times)
+            self.sealed.changelog = ChangelogColumns(names, folded.values, folded.times)
         return self.sealed
 
 
@@ -194,13 +197,13 @@ def int64_sums(rows: pa.Array, numbers: Any) -> pa.Array:
     known = rows.drop_null()
     if len(known):
         if pc.min_max(pc.binary_length(known)).as_py() != {"min": 8, "max": 8}:
-            raise Irregular
+            raise Fallback
         whole = known.cast(pa.binary(8))
         data = np.frombuffer(whole.buffers()[1], ">i8", len(whole), 8 * whole.offset)
         before[rows.is_valid().to_numpy(zero_copy_only=False)] = data
     after = before + numbers
     if (after < before).any():
-        raise Irregular
+        raise Fallback
     packed = pa.py_buffer(after.astype(">i8").tobytes())
     return pa.Array.from_buffers(pa.binary(8), len(rows), [None, packed]).cast(pa.binary())
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from penstock.batch.batch import OnBatch
+from penstock.batch.column import Column
 from penstock.errors import StoreError
 from penstock.record import Headers, ValueAndTimestamp, Windowed
 from penstock.serde import Serde
-from penstock.serde.columns import Column, OnColumns
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
 from penstock.state.fold import Fold, Folding
@@ -166,14 +167,14 @@ class WindowStore(SegmentedStore):
         fold: Fold | None,
         drop_late: Callable[[int], None] | None,
         times_of: TimesOf,
-    ) -> OnColumns | None:
+    ) -> OnBatch | None:
         """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer."""
         if not self.cached or self.spec.retain_duplicates or self._writers != 1:
             return None
         folding = Folding(self._key, self._value, initializer, fold)
         return open_window_fold(self._rows, folding, self._next_number, times_of, windows, drop_late)
 
-    def make_column_add(self, times_of: TimesOf) -> OnColumns | None:
+    def make_column_add(self, times_of: TimesOf) -> OnBatch | None:
         """Return what does ``add`` for many records at a time; None for a store without duplicates, or with an index by time."""
         if not isinstance(self._rows, KeptRows) or self.spec.time_ordered:
             return None

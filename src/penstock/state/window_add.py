@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.merge import binary
 from penstock.serde import Serde
-from penstock.serde.columns import Column, Columns, Commits, Irregular, OnColumns
-from penstock.serde.merge import binary
 from penstock.serde.traits import is_canonical
 from penstock.state.kept_rows import KeptRows
 from penstock.state.keys import MAX_SEQUENCE
@@ -24,30 +26,30 @@ def open_add(
     serdes: tuple[Serde[Any], Serde[Any]],
     drop: Callable[[str], None],
     times_of: TimesOf,
-) -> OnColumns:
+) -> OnBatch:
     """Return what puts the records that have a key, each as a row of its own.
 
     One without a value, and one that is too old, takes a sequence number, and is only logged.
     """
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        if columns.keys.has_nulls:
-            columns = columns.pick(np.flatnonzero(_there(columns.keys)).tolist())
-        if not len(columns):
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        if batch.keys.has_nulls:
+            batch = batch.pick(np.flatnonzero(_there(batch.keys)).tolist())
+        if not len(batch):
             return
-        whole, valued = _whole(rows, serdes, columns)
-        oldest, _ = rows.limits_of(times_of(columns)[valued])
+        whole, valued = _whole(rows, serdes, batch)
+        oldest, _ = rows.limits_of(times_of(batch)[valued])
         taken = valued.copy()
         taken[valued] = whole.starts[valued] >= oldest
         told = ToldRows(
             whole.where(taken),
-            columns.places[taken],
+            batch.places[taken],
             np.flatnonzero(taken[valued]),
-            _changeable(columns.values, serdes[1], valued),
+            _changeable(batch.values, serdes[1], valued),
             whole.values if valued.all() else whole.values.filter(pa.array(valued)),
             serdes[1],
         )
-        columns.spots.told[name] = told
+        batch.provenance.told[name] = told
         gone = None if taken.all() else whole.where(~taken)
 
         def commit() -> None:
@@ -59,23 +61,23 @@ def open_add(
 
         commits.append(commit)
 
-    return on_columns
+    return on_batch
 
 
-def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], columns: Columns) -> tuple[WindowSheet, Any]:
+def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], batch: Batch) -> tuple[WindowSheet, Any]:
     """Return all records as rows, whether or not they are kept, and which of them have a value."""
-    count, valued = len(columns), _there(columns.values)
-    if int(columns.timestamps.min()) < 0 or rows.sequence + count > MAX_SEQUENCE:
-        raise Irregular
+    count, valued = len(batch), _there(batch.values)
+    if int(batch.timestamps.min()) < 0 or rows.sequence + count > MAX_SEQUENCE:
+        raise Fallback
     if not rows.spec.persistent and not valued.all():  # a store in memory takes in their time
-        raise Irregular
-    headers = columns.headers if columns.headers is not None and any(columns.headers) else None
+        raise Fallback
+    headers = batch.headers if batch.headers is not None and any(batch.headers) else None
     sheet = WindowSheet(
-        binary(columns.keys.bytes_of(serdes[0])),
-        columns.timestamps,
+        binary(batch.keys.bytes_of(serdes[0])),
+        batch.timestamps,
         np.arange(rows.sequence + 1, rows.sequence + 1 + count),
-        binary(columns.values.bytes_of(serdes[1])),
-        columns.of_source(columns.spots.times()),
+        binary(batch.values.bytes_of(serdes[1])),
+        batch.of_source(batch.provenance.times()),
         headers,
     )
     return sheet, valued

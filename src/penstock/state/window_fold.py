@@ -9,14 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.serde.columns import Called, Columns, Commits, Irregular, OnColumns
-from penstock.serde.groups import Groups
+from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.fallback import Fallback, FallbackAfterCall
+from penstock.batch.grouping import KeyGroups
 from penstock.state.fold import Failed, Folding
 from penstock.state.segmented import Segmented
 from penstock.state.sheet import Folded, before_of, order_of_places
 
 #: gives the time of the node at many records, each included
-TimesOf: TypeAlias = Callable[[Columns], Any]
+TimesOf: TypeAlias = Callable[[Batch], Any]
 
 
 class Hopping(NamedTuple):
@@ -71,22 +72,22 @@ def open_window_fold(
     times_of: TimesOf,
     windows: Hopping,
     drop_late: Callable[[int], None] | None,
-) -> OnColumns:
+) -> OnBatch:
     """Return what folds records by column into windows.
 
     ``drop_late``: counts so many late records; None: each of them must be looked at.
     """
 
-    def on_columns(columns: Columns, commits: Commits) -> None:
-        keys = columns.keys.arrow_of(folding.key)
+    def on_batch(batch: Batch, commits: Commits) -> None:
+        keys = batch.keys.arrow_of(folding.key)
         if keys.null_count:
-            raise Irregular
-        now = times_of(columns)
-        at, starts = windows.starts(columns.timestamps)
+            raise Fallback
+        now = times_of(batch)
+        at, starts = windows.starts(batch.timestamps)
         in_time = starts + windows.size > now[at] - windows.grace
         late = int(len(in_time) - in_time.sum())
         if late and drop_late is None:
-            raise Irregular
+            raise Fallback
         at, starts = at[in_time], starts[in_time]
         _check_kept(rows, now[at], starts)
         made, failed = None, dict[int, Exception]()
@@ -94,23 +95,23 @@ def open_window_fold(
             tumbling = windows.advance == windows.size
             if not tumbling or len(at) < len(keys):
                 keys = keys.take(pa.array(at))
-            made = (fold_windows if tumbling else fold_hopping)(columns, keys, starts, at, failed).in_order()
+            made = (fold_windows if tumbling else fold_hopping)(batch, keys, starts, at, failed).in_order()
 
         def commit() -> None:
             if late and drop_late is not None:
                 drop_late(late)
             if made is not None:
-                entries = list(made.folded.entries(columns, iter(number, None)))
+                entries = list(made.folded.entries(batch, iter(number, None)))
                 rows.put_many(made.names.to_pylist(), made.opens.tolist(), entries)
             if failed and folding.fold is not None and folding.fold.judge is not None:
-                folding.fold.judge(columns, [(int(at[index]), error) for index, error in sorted(failed.items())])
+                folding.fold.judge(batch, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
         commits.append(commit)
 
-    def fold_windows(columns: Columns, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
+    def fold_windows(batch: Batch, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
         """Fold the records at these places, each with its key and the start of its window; ``failed``: those that are not, by index."""
         firsts, window = np.unique(starts, return_inverse=True)
-        groups = Groups(keys, window)
+        groups = KeyGroups(keys, window)
         edges = np.searchsorted(groups.parts, np.arange(len(firsts) + 1)).tolist()
         found = [
             row
@@ -118,7 +119,7 @@ def open_window_fold(
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
         mine = None if folding.fold is None or folding.fold.judge is None else Failed({}, {})
-        folded = folding.folded(columns, groups, folding.items(columns, groups, at), before_of(found), at, failed=mine)
+        folded = folding.folded(batch, groups, folding.items(batch, groups, at), before_of(found), at, failed=mine)
         made = Rows(groups.names, firsts[groups.parts], folded, groups.last)
         if mine is None or not mine.at:
             return made
@@ -128,22 +129,22 @@ def open_window_fold(
             writes[group] = groups.order[index]
         return made._replace(writes=writes).where(folded.values.is_valid())
 
-    def fold_hopping(columns: Columns, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> Rows:
+    def fold_hopping(batch: Batch, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> Rows:
         """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
-        shared, parts = columns.as_shared(), []
+        shared, parts = batch.as_shared(), []
         for start in np.unique(starts).tolist():
             mine = np.flatnonzero(starts == start)
             fails = dict[int, Exception]()
             part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine], fails)
             if fails:  # one by one such a record does not come to its other windows
-                raise Called
+                raise FallbackAfterCall
             parts.append(part._replace(writes=mine[part.writes]))
         names, opens, folded, writes = zip(*parts, strict=True)
         values, times, last = zip(*folded, strict=True)
         together = Folded(pa.concat_arrays(values), np.concatenate(times), np.concatenate(last))
         return Rows(pa.concat_arrays(names), np.concatenate(opens), together, np.concatenate(writes))
 
-    return on_columns
+    return on_batch
 
 
 def _check_kept(rows: Segmented, now: Any, starts: Any) -> None:
@@ -151,4 +152,4 @@ def _check_kept(rows: Segmented, now: Any, starts: Any) -> None:
     for start in np.unique(starts).tolist():
         oldest, _, bound = rows.limits(rows.put_time(int(now[starts == start].max())))
         if start < max(oldest, bound):
-            raise Irregular
+            raise Fallback

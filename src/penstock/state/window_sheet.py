@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback
+from penstock.batch.merge import binary
 from penstock.record import Headers
-from penstock.serde.columns import Column, Irregular
-from penstock.serde.merge import binary
 from penstock.state.layer import Entry, KeyRows, Layer
 
 #: a start of 8 bytes and a sequence number of 4, big-endian, behind a key
@@ -116,4 +117,4 @@ class ToldRows(NamedTuple):
         if self.items is not None and len(at):
             now = binary(Column([self.items[place] for place in at.tolist()]).bytes_of(self.serde))
             if not now.equals(self.data.take(pa.array(at))):
-                raise Irregular
+                raise Fallback

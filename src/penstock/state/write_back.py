@@ -351,8 +351,8 @@ class WriteBack:
 def writer_of(origin: Any) -> Origin:
     """Return the origin of an entry's writer."""
     if origin.__class__ is tuple:
-        columns, at = origin
-        origin = columns.origin(at)
+        batch, at = origin
+        origin = batch.origin(at)
     found: Origin = origin
     return found
 

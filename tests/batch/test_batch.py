@@ -6,7 +6,10 @@ import pyarrow as pa
 import pytest
 
 from penstock import Serde, Serdes
-from penstock.serde.columns import Column, Columns, Unreadable, spots_of
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.fallback import Undecodable
+from penstock.batch.provenance import provenance_of
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -61,10 +64,10 @@ def test_what_cannot_be_read_is_found_by_whoever_asks_and_at_last_if_nobody_does
         lambda values: values.has_nulls,
         lambda values: values.pick([0]),
         lambda values: values.check(),
-        lambda values: Columns(column(b"k"), values, np.array([1]), None, spots_of([])).check(),
-        lambda values: Columns(values, column(b"k"), np.array([1]), None, spots_of([])).check(),
+        lambda values: Batch(column(b"k"), values, np.array([1]), None, provenance_of([])).check(),
+        lambda values: Batch(values, column(b"k"), np.array([1]), None, provenance_of([])).check(),
     ):
-        with pytest.raises(Unreadable):
+        with pytest.raises(Undecodable):
             ask(broken())
     assert broken().arrow_of(POINTS, read=True).to_pylist()[1] == b"{"
 

@@ -9,33 +9,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.batch import Batch
+from penstock.batch.column import Column
+from penstock.batch.provenance import Provenance, are_alike
 from penstock.record import Origin
-from penstock.serde.columns import Column, Columns, Spots, are_alike
 
 
-def merge_columns(parts: Sequence[Columns], turns: Sequence[Any] | None = None) -> Columns:
+def merge_batches(parts: Sequence[Batch], turns: Sequence[Any] | None = None) -> Batch:
     """Return the records of all parts, by their turns, or else by the places of their source records; equal ones stay in their order."""
     if len(parts) == 1:
         return parts[0]
     order = np.argsort(np.concatenate(turns or [part.places for part in parts]), kind="stable")
-    edges = np.cumsum([0, *(part.spots.count for part in parts)])
+    edges = np.cumsum([0, *(part.provenance.count for part in parts)])
     rows = [_rows(part) + edge for part, edge in zip(parts, edges.tolist(), strict=False)]
     headers = None
     if any(part.headers is not None for part in parts):
         found = [one for part in parts for one in part.headers or [()] * len(part)]
         headers = [found[at] for at in order.tolist()]
-    return Columns(
+    return Batch(
         _merged([part.keys for part in parts], order),
         _merged([part.values for part in parts], order),
         np.concatenate([part.timestamps for part in parts])[order],
         headers,
-        _spots([part.spots for part in parts], edges.tolist()),
+        _provenance([part.provenance for part in parts], edges.tolist()),
         np.concatenate(rows)[order],
         any(part.shared for part in parts),
     )
 
 
-def _rows(columns: Columns) -> Any:
+def _rows(columns: Batch) -> Any:
     return np.arange(len(columns)) if columns.rows is None else columns.rows
 
 
@@ -45,7 +47,7 @@ def _merged(columns: Sequence[Column], order: Any) -> Column:
     return whole.pick(order.tolist())
 
 
-def _spots(parts: Sequence[Spots], edges: list[int]) -> Spots:
+def _provenance(parts: Sequence[Provenance], edges: list[int]) -> Provenance:
     """Return the source records of all parts, one part behind the other."""
 
     def origin(at: int) -> Origin:
@@ -59,11 +61,13 @@ def _spots(parts: Sequence[Spots], edges: list[int]) -> Spots:
     arrays = None
     if len(known) == len(parts) and are_alike(known):
         arrays = {name: np.concatenate([one[name] for one in known]) for name in known[0]}
-    spots = Spots(origin, indexes, lambda: np.concatenate([part.times() for part in parts]), edges[-1], arrays)
+    provenance = Provenance(
+        origin, indexes, lambda: np.concatenate([part.times() for part in parts]), edges[-1], arrays
+    )
     sizes = np.diff(edges).tolist()
     places = [np.arange(size) if part.places is None else part.places for part, size in zip(parts, sizes, strict=True)]
-    spots.places, spots.told = np.concatenate(places), parts[0].told
-    return spots
+    provenance.places, provenance.told = np.concatenate(places), parts[0].told
+    return provenance
 
 
 def binary(data: pa.Array | list[bytes | None]) -> pa.Array:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.serde import groups as grouping
-from penstock.serde.columns import Irregular
-from penstock.serde.groups import Groups, key_order
+from penstock.batch import grouping
+from penstock.batch.fallback import Fallback
+from penstock.batch.grouping import KeyGroups, key_order
 
 WAYS = [pytest.param(True, id="in C"), pytest.param(False, id="in Python")]
 in_c = pytest.mark.skipif(grouping.loops is None, reason="the loops in C are not built here, or left out")
@@ -41,7 +41,7 @@ def way(request, monkeypatch):
 def in_python(column, part=None):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouping, "loops", None)
-        return Groups(column, part)
+        return KeyGroups(column, part)
 
 
 def all_of(groups):
@@ -64,7 +64,7 @@ def test_keys_are_in_the_order_of_their_bytes(given_keys, skipped):
 @given(st.lists(keys), st.integers(0, 2))
 def test_each_group_has_the_records_of_its_key_in_order(given_keys, skipped):
     column = pa.array(given_keys, pa.binary())[skipped:]
-    groups = Groups(column)
+    groups = KeyGroups(column)
     assert groups.keys == sorted(set(given_keys[skipped:])) == groups.names.to_pylist()
     for key, begin, end, last in zip(groups.keys, groups.starts, groups.ends, groups.last, strict=True):
         places = [place for place, other in enumerate(given_keys[skipped:]) if other == key]
@@ -76,7 +76,7 @@ def test_each_group_has_the_records_of_its_key_in_order(given_keys, skipped):
 @given(st.lists(st.tuples(st.integers(0, 3), keys), min_size=1))
 def test_parts_come_in_order_and_their_keys_within_them(given_rows):
     parts, column = np.array([part for part, _ in given_rows]), pa.array([key for _, key in given_rows], pa.binary())
-    groups = Groups(column, parts)
+    groups = KeyGroups(column, parts)
     assert list(zip(groups.parts, groups.keys, strict=True)) == sorted(set(given_rows))
     for part, key, begin, end in zip(groups.parts, groups.keys, groups.starts, groups.ends, strict=True):
         assert groups.order[begin:end].tolist() == [at for at, row in enumerate(given_rows) if row == (part, key)]
@@ -85,7 +85,7 @@ def test_parts_come_in_order_and_their_keys_within_them(given_rows):
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_many_keys_are_grouped_as_few():
     column = pa.array([b"%d" % (n % 70_001) for n in range(70_020)], pa.binary())
-    groups = Groups(column)
+    groups = KeyGroups(column)
     assert groups.keys == sorted({b"%d" % n for n in range(70_001)})
     assert groups.ends.tolist()[-1] == 70_020
     of = dict(zip(groups.keys, groups.last.tolist(), strict=True))
@@ -94,15 +94,15 @@ def test_many_keys_are_grouped_as_few():
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_records_without_a_key_are_not_grouped():
-    with pytest.raises(Irregular):
-        Groups(pa.array([b"a", None]))
+    with pytest.raises(Fallback):
+        KeyGroups(pa.array([b"a", None]))
 
 
 @in_c
 @given(st.lists(keys), st.integers(0, 3), st.integers(0, 3))
 def test_groups_in_c_are_those_in_python(given_keys, skipped, cut):
     column = pa.array(given_keys, pa.binary())[skipped : max(skipped, len(given_keys) - cut)]
-    assert all_of(Groups(column)) == all_of(in_python(column))
+    assert all_of(KeyGroups(column)) == all_of(in_python(column))
 
 
 @in_c
@@ -110,7 +110,7 @@ def test_groups_in_c_are_those_in_python(given_keys, skipped, cut):
 def test_groups_with_parts_in_c_are_those_in_python(given_rows, skipped):
     column = pa.array([key for _, key in given_rows], pa.binary())[skipped:]
     part = np.array([part for part, _ in given_rows], dtype=np.int64)[skipped:]
-    assert all_of(Groups(column, part)) == all_of(in_python(column, part))
+    assert all_of(KeyGroups(column, part)) == all_of(in_python(column, part))
 
 
 def some_keys(kind):
@@ -135,32 +135,32 @@ def some_keys(kind):
 def test_many_keys_are_grouped_in_c_as_in_python(kind):
     column = pa.array(some_keys(kind), pa.binary())[7:]
     part = np.random.default_rng(1).integers(0, 5, len(column))
-    assert all_of(Groups(column)) == all_of(in_python(column))
-    assert all_of(Groups(column, part)) == all_of(in_python(column, part))
+    assert all_of(KeyGroups(column)) == all_of(in_python(column))
+    assert all_of(KeyGroups(column, part)) == all_of(in_python(column, part))
 
 
 @in_c
 def test_keys_that_are_all_of_another_key_and_more_are_grouped_in_time():
     column = pa.array([b"a" * (n * 7919 % 6007) for n in range(6007)], pa.binary())
-    assert [len(key) for key in Groups(column).keys] == list(range(6007))
+    assert [len(key) for key in KeyGroups(column).keys] == list(range(6007))
 
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 @pytest.mark.parametrize("column", [pa.array([], pa.binary()), pa.array([b"a"], pa.binary())[1:]])
 def test_no_records_are_no_groups(column):
     for part in (None, np.array([], dtype=np.int64)):
-        assert all_of(Groups(column, part)) == ([],) * 6
+        assert all_of(KeyGroups(column, part)) == ([],) * 6
 
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_parts_of_other_numbers_will_do(way):
     part = np.array([9, 1, 9, 0, 9, 1], dtype=np.int32)[::2]
-    assert Groups(pa.array([b"b", b"a", b"b"]), part).parts == [9, 9]
+    assert KeyGroups(pa.array([b"b", b"a", b"b"]), part).parts == [9, 9]
 
 
 def test_keys_of_other_types_are_grouped_in_python():
-    assert Groups(pa.array(["b", "a", "b"])).keys == ["a", "b"]
-    assert Groups(pa.array([b"b", b"a", b"b"], pa.large_binary())).keys == [b"a", b"b"]
+    assert KeyGroups(pa.array(["b", "a", "b"])).keys == ["a", "b"]
+    assert KeyGroups(pa.array([b"b", b"a", b"b"], pa.large_binary())).keys == [b"a", b"b"]
 
 
 @in_c
@@ -197,7 +197,7 @@ def test_numbers_need_not_lie_at_even_places():
 @in_c
 def test_threads_do_not_share_the_room_of_a_call():
     columns = [pa.array([b"%d" % (n * 7 % size) for n in range(size * 2)], pa.binary()) for size in (50, 3000, 20_000)]
-    wanted = [all_of(Groups(column)) for column in columns]
+    wanted = [all_of(KeyGroups(column)) for column in columns]
     with ThreadPoolExecutor(3) as threads:
-        found = list(threads.map(all_of, threads.map(Groups, columns * 10)))
+        found = list(threads.map(all_of, threads.map(KeyGroups, columns * 10)))
     assert found == wanted * 10

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.fallback import Fallback
 from penstock.native.loader import in_c
-from penstock.serde.columns import Irregular
 
 loops: Any = in_c("grouping")
 
@@ -25,13 +25,13 @@ _FIRST = np.array([(1 << 64) - (1 << (64 - 8 * count)) for count in range(_WORD 
 _SMALL = 1 << 16
 
 
-class Groups:
+class KeyGroups:
     """Records by key, and if there are parts first by part: which there are of each, in order.
 
-    >>> groups = Groups(pa.array([b"b", b"a", b"b"]))
+    >>> groups = KeyGroups(pa.array([b"b", b"a", b"b"]))
     >>> groups.keys, groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist(), groups.last.tolist()
     ([b'a', b'b'], [1, 0, 2], [0, 1], [1, 3], [1, 2])
-    >>> groups = Groups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]))
+    >>> groups = KeyGroups(pa.array([b"b", b"a", b"b"]), np.array([1, 0, 0]))
     >>> groups.keys, groups.parts, groups.order.tolist()
     ([b'a', b'b', b'b'], [0, 0, 1], [1, 2, 0])
     """
@@ -50,7 +50,7 @@ class Groups:
 
     def __init__(self, data: pa.Array, part: Any = None) -> None:
         if data.null_count:
-            raise Irregular
+            raise Fallback
         self._keys: list[bytes] | None = None
         if loops is not None and data.type == pa.binary():
             self._group_in_c(data, part)

@@ -1,43 +1,23 @@
-"""Records by column: how the nodes of a chain hand on thousands of them at a time.
+"""A column: the keys or the values of a batch, as objects, as bytes, or both.
 
-A column is objects, or bytes, or both: each is made of the other when it is first asked for, so what nobody asks for is never made.
+Each is made of the other when it is first asked for, so what nobody asks for is never made.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.record import Headers, Origin
+from penstock.batch.fallback import Undecodable
 from penstock.serde.base import Serde
 from penstock.serde.json_lines import JsonLines, json_lines
 from penstock.serde.primitives import string
 from penstock.serde.traits import is_canonical, is_stable
-
-logger = logging.getLogger("penstock.columns")
-
-
-class Irregular(Exception):
-    """These records are not for columns (a key or a value is missing, a row is deleted): they are to go one by one."""
-
-
-class Unreadable(Irregular):
-    """What came from outside cannot be read: some record of these is to be judged, others are not."""
-
-
-class Called(Irregular):
-    """These records are not for columns, which shows when functions have been called for them: they are to go as they were."""
-
-
-class Changed(Irregular):
-    """A function may have changed the values of these records, and nothing says what they were: they are to be read again."""
-
 
 #: classes whose objects nobody can change
 FIXED = frozenset({int, str, bytes, float, bool, type(None)})
@@ -105,7 +85,7 @@ class Column:
         return [items[place] for place in places.tolist()]
 
     def check(self) -> None:
-        """Raise ``Unreadable`` if these items, which nobody may have asked for, cannot be read."""
+        """Raise ``Undecodable`` if these items, which nobody may have asked for, cannot be read."""
         if self._told is not None:
             _ = self.items
 
@@ -117,7 +97,7 @@ class Column:
         try:
             found = self._decoded(data)
         except Exception as error:
-            raise Unreadable from error
+            raise Undecodable from error
         told("decode")
         self._told = None
         return found
@@ -261,222 +241,3 @@ def _encoded(lines: JsonLines, items: list[Any]) -> pa.Array | None:
         return None
     found = lines.encode([item for item in items if item is not None])
     return None if found is None else found.take(pa.array(np.cumsum(there) - 1, mask=~there))
-
-
-class Spots:
-    """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
-
-    __slots__ = ("arrays", "count", "indexes", "located", "origin", "places", "times", "told")
-
-    def __init__(
-        self,
-        origin: Callable[[int], Origin],
-        indexes: Callable[[], Any],
-        times: Callable[[], Any],
-        count: int,
-        arrays: Mapping[str, Any] | None = None,
-    ) -> None:
-        #: makes the origin of a source record of the batch
-        self.origin = origin
-        #: makes the partition index of each
-        self.indexes = indexes
-        #: makes the timestamp of each, as its origin has it
-        self.times = times
-        #: how many there are
-        self.count = count
-        #: all numbers of the origins by their names, where they are at hand and origins hold nothing else but raw bytes
-        self.arrays = arrays
-        #: where records of several sources go together: the place of each among all of them, and what was told of stores, by name
-        self.places: Any = None
-        #: where each is in the order of the epoch, once somebody has asked (``lane.task_time``)
-        self.located: Any = None
-        self.told: dict[str, Any] = {}
-
-
-def are_alike(numbers: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether numbers of origins of several batches may be put together: those behind a re-key have more."""
-    return len({tuple((name, column.shape[1:]) for name, column in some.items()) for some in numbers}) == 1
-
-
-def spots_of(origins: Sequence[Origin]) -> Spots:
-    """Return origins that are there as spots."""
-
-    def indexes() -> Any:
-        return np.array([origin.partition_index for origin in origins], dtype=np.int64)
-
-    def times() -> Any:
-        return np.array([origin.timestamp for origin in origins], dtype=np.int64)
-
-    return Spots(origins.__getitem__, indexes, times, len(origins))
-
-
-class Columns:
-    """Records of one shard on their way through a chain, in order.
-
-    ``headers`` None: no record has any. ``rows``: the source record of each, by its place in the batch; None: one for each.
-    ``shared``: other nodes have the same objects. ``counts``: how many records each stands for, None: itself. ``old``: of updates of a
-    table whose readers ask for them, the values before.
-    """
-
-    __slots__ = ("counts", "headers", "keys", "old", "rows", "shared", "spots", "timestamps", "values")
-
-    def __init__(
-        self,
-        keys: Column,
-        values: Column,
-        timestamps: Any,
-        headers: Sequence[Headers] | None,
-        spots: Spots,
-        rows: Any = None,
-        shared: bool = False,
-        counts: Any = None,
-        old: Column | None = None,
-    ) -> None:
-        self.keys = keys
-        self.values = values
-        self.timestamps = timestamps
-        self.headers = headers
-        self.spots = spots
-        self.rows = rows
-        self.shared = shared
-        self.counts = counts
-        self.old = old
-
-    def __len__(self) -> int:
-        return len(self.timestamps)
-
-    def origin(self, at: int) -> Origin:
-        """Return the origin of a record."""
-        return self.spots.origin(at if self.rows is None else int(self.rows[at]))
-
-    @property
-    def places(self) -> Any:
-        """The place of each record: among all that go together, or else of its source record in the batch."""
-        places = self.spots.places
-        if places is None:
-            return np.arange(len(self)) if self.rows is None else self.rows
-        return self.of_source(places)
-
-    def of_source(self, column: Any) -> Any:
-        """Return a column of the source records as one of these records."""
-        return column if self.rows is None else column[self.rows]
-
-    def as_shared(self) -> Columns:
-        """Return the same records, for several nodes."""
-        return Columns(self.keys, self.values, self.timestamps, self.headers, self.spots, self.rows, True, old=self.old)
-
-    def having(self, keys: Column | None = None, values: Column | None = None) -> Columns:
-        """Return the same records with other keys or values."""
-        keys, values = keys or self.keys, values or self.values
-        return Columns(keys, values, self.timestamps, self.headers, self.spots, self.rows, self.shared)
-
-    def check(self) -> None:
-        """Raise ``Unreadable`` if some of it, which nobody may have asked for, cannot be read."""
-        self.keys.check()
-        self.values.check()
-
-    def pick(self, at: list[int]) -> Columns:
-        """Return the records at these places."""
-        return self.spread(at, self.keys.pick(at), self.values.pick(at))
-
-    def unchanged(self) -> Columns | None:
-        """Return the records as they were, whatever functions have done to them; None if nothing says what they were.
-
-        Nor does anything say how they would be if other nodes have them, too: which functions have had their turn, and which have not.
-        """
-        if self.shared and not self.values.is_fixed:
-            return None
-        keys, values = self.keys.unchanged(), self.values.unchanged()
-        return None if keys is None or values is None else self.having(keys, values)
-
-    def at(self, places: Any, timestamps: Any) -> Columns:
-        """Return the records at these places, with timestamps of their own."""
-        picked = self.pick(places.tolist())
-        picked.timestamps = timestamps
-        return picked
-
-    def spread(self, at: list[int], keys: Column, values: Column) -> Columns:
-        """Return records that have come of those at these places, with keys and values of their own."""
-        places = np.array(at, dtype=np.int64)
-        headers = None if self.headers is None else [self.headers[i] for i in at]
-        rows = places if self.rows is None else self.rows[places]
-        return Columns(keys, values, self.timestamps[places], headers, self.spots, rows, self.shared)
-
-
-#: what a chain does once all of it went well: nothing of it may fail
-Commits: TypeAlias = list[Callable[[], None]]
-#: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
-OnColumns: TypeAlias = Callable[[Columns, Commits], None]
-
-
-def present(commits: Commits, drop: Callable[[str], None], **needed: Column) -> list[int] | None:
-    """Return the places of the records that miss nothing, None: all; the others are dropped, for the first thing missing.
-
-    >>> dropped, commits = [], []
-    >>> present(commits, dropped.append, null_value=Column([1, None, 3]), null_key=Column(["a", "b", None]))
-    [0]
-    >>> [commit() for commit in commits], dropped
-    ([None], ['null_value', 'null_key'])
-    """
-    if not any(column.has_nulls for column in needed.values()):
-        return None
-    dropped: list[str] = []
-    at: list[int] = []
-    for place, items in enumerate(zip(*(column.items for column in needed.values()), strict=True)):
-        if None not in items:
-            at.append(place)
-        else:
-            dropped += [next(reason for reason, item in zip(needed, items, strict=True) if item is None)]
-
-    def commit() -> None:
-        for reason in dropped:
-            drop(reason)
-
-    commits.append(commit)
-    return at
-
-
-def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[pa.Array, dict[int, Exception]]:
-    """Return items as bytes, null where the serde raises, and what it raises there, by place.
-
-    >>> from penstock.serde import Serdes
-    >>> rows, refused = rows_of(Column([1, {2}, None]), Serdes.json)
-    >>> rows.to_pylist(), list(refused)
-    ([b'1', None, None], [1])
-    """
-    try:
-        return column.arrow_of(serde, read=read), {}
-    except Unreadable:
-        raise
-    except Exception:  # whatever it raises: each item is asked for by itself
-        refused: dict[int, Exception] = {}
-    rows: list[bytes | None] = []
-    for place, item in enumerate(column.items):
-        try:
-            rows.append(None if item is None else serde.serialize(item))
-        except Exception as error:
-            refused[place] = error
-            rows.append(None)
-    return pa.array(rows, pa.binary()), refused
-
-
-def all_or_nothing(steps: Iterable[Callable[[Commits], None]], *, must: bool = False) -> bool:
-    """Take steps that run records by column, and then do what they would do; False, and nothing has happened, if one has raised.
-
-    Whatever it is: one by one a record is told of with its node, or judged. ``must``: there is no such way. ``Unreadable`` is raised.
-    """
-    commits: Commits = []
-    try:
-        for step in steps:
-            step(commits)
-    except Unreadable:
-        raise
-    except Exception as error:
-        if must:
-            raise
-        if not isinstance(error, Irregular):  # if it is a fault of ours, nothing but the time tells of it
-            logger.debug("records go one by one", exc_info=True)
-        return False
-    for commit in commits:
-        commit()
-    return True

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.batch.fallback import Fallback
+from penstock.batch.foreign_key import (
+    Responses,
+    Subscriptions,
+    read_responses,
+    read_subscriptions,
+    write_combined,
+    write_responses,
+    write_subscriptions,
+)
+from penstock.batch.murmur3 import murmur3_128_of
 from penstock.serde import Serdes
-from penstock.serde.columns import Irregular
 from penstock.serde.foreign_key import (
     CombinedKey,
     CombinedKeySerde,
@@ -17,17 +27,7 @@ from penstock.serde.foreign_key import (
     SubscriptionWrapper,
     SubscriptionWrapperSerde,
 )
-from penstock.serde.foreign_key_columns import (
-    Responses,
-    Subscriptions,
-    read_responses,
-    read_subscriptions,
-    write_combined,
-    write_responses,
-    write_subscriptions,
-)
 from penstock.serde.murmur3 import murmur3_128
-from penstock.serde.murmur3_columns import murmur3_128_of
 
 hashes = st.none() | st.binary(min_size=16, max_size=16)
 SUBSCRIPTION, RESPONSE = SubscriptionWrapperSerde(Serdes.bytes), SubscriptionResponseWrapperSerde(Serdes.bytes)
@@ -83,13 +83,13 @@ def test_combined_keys_are_those_of_the_serde(rows):
 )
 def test_subscriptions_of_another_shape_are_not_for_columns(data):
     good = SUBSCRIPTION.serialize(SubscriptionWrapper(None, Instruction(2), b"pk", 1, 0))
-    with pytest.raises(Irregular):
+    with pytest.raises(Fallback):
         read_subscriptions(pa.array([good, data], pa.binary()))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x00hash", b"\x81v", None])
 def test_responses_of_another_shape_are_not_for_columns(data):
-    with pytest.raises(Irregular):
+    with pytest.raises(Fallback):
         read_responses(pa.array([b"\x80v", data], pa.binary()))
 
 

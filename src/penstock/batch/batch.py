@@ -1,0 +1,192 @@
+"""A batch: thousands of records by column, as the kernels of a chain hand them on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch.column import Column
+from penstock.batch.fallback import Fallback, Undecodable
+from penstock.batch.provenance import Provenance
+from penstock.record import Headers, Origin
+from penstock.serde.base import Serde
+
+logger = logging.getLogger("penstock.batch")
+
+
+class Batch:
+    """Records of one shard on their way through a chain, in order.
+
+    ``headers`` None: no record has any. ``rows``: the source record of each, by its place in the batch; None: one for each.
+    ``shared``: other nodes have the same objects. ``counts``: how many records each stands for, None: itself. ``old``: of updates of a
+    table whose readers ask for them, the values before.
+    """
+
+    __slots__ = ("counts", "headers", "keys", "old", "provenance", "rows", "shared", "timestamps", "values")
+
+    def __init__(
+        self,
+        keys: Column,
+        values: Column,
+        timestamps: Any,
+        headers: Sequence[Headers] | None,
+        provenance: Provenance,
+        rows: Any = None,
+        shared: bool = False,
+        counts: Any = None,
+        old: Column | None = None,
+    ) -> None:
+        self.keys = keys
+        self.values = values
+        self.timestamps = timestamps
+        self.headers = headers
+        self.provenance = provenance
+        self.rows = rows
+        self.shared = shared
+        self.counts = counts
+        self.old = old
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def origin(self, at: int) -> Origin:
+        """Return the origin of a record."""
+        return self.provenance.origin(at if self.rows is None else int(self.rows[at]))
+
+    @property
+    def places(self) -> Any:
+        """The place of each record: among all that go together, or else of its source record in the batch."""
+        places = self.provenance.places
+        if places is None:
+            return np.arange(len(self)) if self.rows is None else self.rows
+        return self.of_source(places)
+
+    def of_source(self, column: Any) -> Any:
+        """Return a column of the source records as one of these records."""
+        return column if self.rows is None else column[self.rows]
+
+    def as_shared(self) -> Batch:
+        """Return the same records, for several nodes."""
+        return Batch(
+            self.keys, self.values, self.timestamps, self.headers, self.provenance, self.rows, True, old=self.old
+        )
+
+    def having(self, keys: Column | None = None, values: Column | None = None) -> Batch:
+        """Return the same records with other keys or values."""
+        keys, values = keys or self.keys, values or self.values
+        return Batch(keys, values, self.timestamps, self.headers, self.provenance, self.rows, self.shared)
+
+    def check(self) -> None:
+        """Raise ``Undecodable`` if some of it, which nobody may have asked for, cannot be read."""
+        self.keys.check()
+        self.values.check()
+
+    def pick(self, at: list[int]) -> Batch:
+        """Return the records at these places."""
+        return self.spread(at, self.keys.pick(at), self.values.pick(at))
+
+    def unchanged(self) -> Batch | None:
+        """Return the records as they were, whatever functions have done to them; None if nothing says what they were.
+
+        Nor does anything say how they would be if other nodes have them, too: which functions have had their turn, and which have not.
+        """
+        if self.shared and not self.values.is_fixed:
+            return None
+        keys, values = self.keys.unchanged(), self.values.unchanged()
+        return None if keys is None or values is None else self.having(keys, values)
+
+    def at(self, places: Any, timestamps: Any) -> Batch:
+        """Return the records at these places, with timestamps of their own."""
+        picked = self.pick(places.tolist())
+        picked.timestamps = timestamps
+        return picked
+
+    def spread(self, at: list[int], keys: Column, values: Column) -> Batch:
+        """Return records that have come of those at these places, with keys and values of their own."""
+        places = np.array(at, dtype=np.int64)
+        headers = None if self.headers is None else [self.headers[i] for i in at]
+        rows = places if self.rows is None else self.rows[places]
+        return Batch(keys, values, self.timestamps[places], headers, self.provenance, rows, self.shared)
+
+
+#: what a chain does once all of it went well: nothing of it may fail
+Commits: TypeAlias = list[Callable[[], None]]
+#: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
+OnBatch: TypeAlias = Callable[[Batch, Commits], None]
+
+
+def present(commits: Commits, drop: Callable[[str], None], **needed: Column) -> list[int] | None:
+    """Return the places of the records that miss nothing, None: all; the others are dropped, for the first thing missing.
+
+    >>> dropped, commits = [], []
+    >>> present(commits, dropped.append, null_value=Column([1, None, 3]), null_key=Column(["a", "b", None]))
+    [0]
+    >>> [commit() for commit in commits], dropped
+    ([None], ['null_value', 'null_key'])
+    """
+    if not any(column.has_nulls for column in needed.values()):
+        return None
+    dropped: list[str] = []
+    at: list[int] = []
+    for place, items in enumerate(zip(*(column.items for column in needed.values()), strict=True)):
+        if None not in items:
+            at.append(place)
+        else:
+            dropped += [next(reason for reason, item in zip(needed, items, strict=True) if item is None)]
+
+    def commit() -> None:
+        for reason in dropped:
+            drop(reason)
+
+    commits.append(commit)
+    return at
+
+
+def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[pa.Array, dict[int, Exception]]:
+    """Return items as bytes, null where the serde raises, and what it raises there, by place.
+
+    >>> from penstock.serde import Serdes
+    >>> rows, refused = rows_of(Column([1, {2}, None]), Serdes.json)
+    >>> rows.to_pylist(), list(refused)
+    ([b'1', None, None], [1])
+    """
+    try:
+        return column.arrow_of(serde, read=read), {}
+    except Undecodable:
+        raise
+    except Exception:  # whatever it raises: each item is asked for by itself
+        refused: dict[int, Exception] = {}
+    rows: list[bytes | None] = []
+    for place, item in enumerate(column.items):
+        try:
+            rows.append(None if item is None else serde.serialize(item))
+        except Exception as error:
+            refused[place] = error
+            rows.append(None)
+    return pa.array(rows, pa.binary()), refused
+
+
+def all_or_nothing(steps: Iterable[Callable[[Commits], None]], *, must: bool = False) -> bool:
+    """Take steps that run records by column, and then do what they would do; False, and nothing has happened, if one has raised.
+
+    Whatever it is: one by one a record is told of with its node, or judged. ``must``: there is no such way. ``Undecodable`` is raised.
+    """
+    commits: Commits = []
+    try:
+        for step in steps:
+            step(commits)
+    except Undecodable:
+        raise
+    except Exception as error:
+        if must:
+            raise
+        if not isinstance(error, Fallback):  # if it is a fault of ours, nothing but the time tells of it
+            logger.debug("records go one by one", exc_info=True)
+        return False
+    for commit in commits:
+        commit()
+    return True
