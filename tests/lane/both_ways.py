@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import contain, mixed, reading, run
+from penstock.kernels import fallback, fold, table_rows
+from penstock.lane import mixed, reading, run
 from penstock.lane.envelope import (
     CHANGELOG,
     FAILURE,
@@ -37,7 +38,7 @@ from penstock.lane.task import Task
 from penstock.lane.timing import Heard, Timing
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
-from penstock.state import as_of, fold, lmdb_write
+from penstock.state import lmdb_write
 
 SHARDS = 2
 
@@ -215,13 +216,13 @@ def both_ways(
     for few, short, few_mixed in ways:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run, "FEW", few)
-            patch.setattr(as_of, "FEW", few)
+            patch.setattr(table_rows, "FEW", few)
             patch.setattr(mixed, "FEW_MIXED", few_mixed)
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
             for room, name, size in (
-                (run, "PART", 9), (contain, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 8),
+                (run, "PART", 9), (fallback, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 8),
                 (reading, "HALVED", 2),
             ):  # fmt: skip
                 patch.setattr(

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder
+from penstock.kernels import table_rows
+from penstock.kernels.foreign_key_responses import ResponseResolver
 from penstock.lane import mixed, run
 from penstock.lane.envelope import pack_headers
-from penstock.operators.foreign_key_responses import Resolving
-from penstock.state import as_of
 
 KEYS = "abcd"
 
@@ -293,9 +293,9 @@ def test_a_response_to_a_row_that_has_changed_since_is_dropped_by_column(folders
     epochs = [first, then]
     both_ways(told_at_once, folders, epochs, "fail", between=True)
     monkeypatch.setattr(run, "FEW", 1)
-    monkeypatch.setattr(as_of, "FEW", 1)
+    monkeypatch.setattr(table_rows, "FEW", 1)
     resolved = []
-    resolving = Resolving.open
+    resolving = ResponseResolver.open
 
     def noted(self, *args):
         on_batch = resolving(self, *args)
@@ -306,7 +306,7 @@ def test_a_response_to_a_row_that_has_changed_since_is_dropped_by_column(folders
 
         return noting
 
-    monkeypatch.setattr(Resolving, "open", noted)
+    monkeypatch.setattr(ResponseResolver, "open", noted)
     runs = Runs(told_at_once, folders(), "fail")
     seen = [runs.epoch(epoch) for epoch in epochs]
     assert [reason for epoch in seen for _, reason in epoch["dropped"]] == ["stale_response"]

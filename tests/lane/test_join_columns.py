@@ -16,10 +16,11 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.provenance import provenance_of
 from penstock.clock import SystemClock
-from penstock.lane import by_column
+from penstock.kernels import batch_path
 from penstock.lane.envelope import pack_headers
 from penstock.lane.sink import Row, SinkBatch
 from penstock.lane.task import Task
+from penstock.plan.batch_paths import find_batch_paths
 from penstock.record import Origin
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone, open_store
@@ -290,13 +291,15 @@ def test_sources_of_which_one_was_given_up_do_not_go_together():
     builder = StreamsBuilder()
     inner(builder)
     config = configuration.load({}, environ={})
-    task = Task(builder.build(), 0, MemoryState(), application_id="a", config=config, clock=SystemClock())
+    topology = builder.build()
+    paths = find_batch_paths(topology)
+    task = Task(topology, 0, MemoryState(), application_id="a", config=config, clock=SystemClock(), batch_paths=paths)
     sources = {task.topology.node(source).topics[0]: source for source in task.entries}
     assert task.takes_batch(*sources.values())
     task.stores["s"].write("a", {"n": 1}, 0)
     origin = Origin("side", 0, 0, 0, None, None, (), 0, 0)
     wrong = Batch(Column(["a"]), Column(["no object"]), np.array([0]), None, provenance_of([origin]))
-    for _ in range(by_column.TRUST):
+    for _ in range(batch_path.TRUST):
         assert task.takes_batch(*sources.values())
         assert not task.process_batch(sources["side"], wrong)
     assert not task.takes_batch(*sources.values())
@@ -327,6 +330,7 @@ def global_join(left: bool, rows: list[tuple[str, Any]], *, by_column: bool) -> 
         config=config,
         clock=SystemClock(),
         global_stores={"lands": lands},
+        batch_paths=find_batch_paths(topology),
     )
     (source,) = task.entries
     origins = [Origin("in", 0, at, at, None, None, (), 0, at) for at in range(len(rows))]

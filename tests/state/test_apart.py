@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state import fold
+from penstock.kernels import fold
 
 pool: list[object] = [[], [], {}, object(), (), None, 7, "text", b"bytes", 1.5, True, 1 << 80]
 

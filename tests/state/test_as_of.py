@@ -11,9 +11,10 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.provenance import provenance_of
+from penstock.kernels.table_rows import PublishedRows, open_put_to, open_read, rows_as_of
+from penstock.kernels.transaction import BatchTransaction
 from penstock.record import Origin
 from penstock.serde import Serdes
-from penstock.state.as_of import Told, rows_as_of
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import Stores
@@ -53,6 +54,10 @@ def seen_of(store):
     return told, store.seal()
 
 
+def read_of(store):
+    return open_read(store.rows, store.name, store.serdes)
+
+
 @pytest.mark.parametrize("cached", [True, False])
 @given(serde=st.sampled_from(SERDES), before=updates, batches=st.lists(updates, max_size=3))
 def test_rows_that_are_put_by_column_are_those_put_one_by_one(cached, serde, before, batches):
@@ -65,11 +70,10 @@ def test_rows_that_are_put_by_column_are_those_put_one_by_one(cached, serde, bef
         store.apply(store.seal())
         for rows in batches:
             if by_column and rows:
-                commits = []
-                store.make_column_put()(columns_of(serde, rows), commits)
-                assert not store._rows.dirty or rows is not batches[0], "nothing is written before the commit"
-                for commit in commits:
-                    commit()
+                transaction = BatchTransaction()
+                open_put_to(store)(columns_of(serde, rows), transaction)
+                assert not store.rows.dirty or rows is not batches[0], "nothing is written before the commit"
+                transaction.commit()
             elif not by_column:
                 for (key, n, time), origin in zip(rows, origins(rows), strict=True):
                     store._context.origin = origin
@@ -84,7 +88,7 @@ def test_rows_that_are_read_by_column_are_those_read_one_by_one(serde, before, a
     store = open_store(Stores.key_value("s", key=Serdes.string, value=serde), MemoryState(), Standalone())
     for key, n, time in before:
         store.write(key, value_of(serde, n), time)
-    found = store.make_column_read()(Column(list(asked)), columns_of(serde, [(key, 0, 0) for key in asked]))
+    found = read_of(store)(Column(list(asked)), columns_of(serde, [(key, 0, 0) for key in asked]))
     rows = [store.read(key) for key in asked]
     assert found.rows == [None if row is None else row[0] for row in rows]
     assert found.gaps == (None in rows)
@@ -112,12 +116,12 @@ def test_a_row_is_as_the_last_update_in_front_has_left_it(events):
         return
     places, keys, new = zip(*told, strict=True)
     questions = pa.array([key for _, key in asked]), np.array([place for place, _ in asked])
-    found, at = rows_as_of(rows.get_many, *questions, Told(pa.array(keys), np.array(places), list(new)))
+    found, at = rows_as_of(rows.get_many, *questions, PublishedRows(pa.array(keys), np.array(places), list(new)))
     assert [found[place] for place in at] == wanted
 
 
 def test_a_row_that_reads_as_none_is_not_for_columns():
     store = open_store(Stores.key_value("s", key=Serdes.string, value=Serdes.json), MemoryState(), Standalone())
-    store._rows.base.write([(b"a", b"null")])
+    store.rows.base.write([(b"a", b"null")])
     with pytest.raises(Fallback):
-        store.make_column_read()(Column(["a"]), columns_of(Serdes.json, [("a", 0, 0)]))
+        read_of(store)(Column(["a"]), columns_of(Serdes.json, [("a", 0, 0)]))

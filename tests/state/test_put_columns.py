@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.provenance import provenance_of
+from penstock.kernels import table_rows
+from penstock.kernels.table_rows import open_put_to
+from penstock.kernels.transaction import BatchTransaction, forwarding
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
-from penstock.state import as_of, pending
+from penstock.state import pending
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.restore import Standalone
@@ -33,10 +36,10 @@ def opened(state, *, cached=True):
 def put_by_column(store, records):
     keys, values = Column([key for key, _, _ in records]), Column([value for _, value, _ in records])
     times = np.array([time for _, _, time in records], dtype=np.int64)
-    commits = []
-    store.make_column_put()(Batch(keys, values, times, None, provenance_of([NO_ORIGIN] * len(records))), commits)
-    for commit in commits:
-        commit()
+    transaction = BatchTransaction()
+    batch = Batch(keys, values, times, None, provenance_of([NO_ORIGIN] * len(records)))
+    open_put_to(store)(batch, transaction)
+    transaction.commit()
 
 
 def put_one_by_one(store, records):
@@ -71,12 +74,12 @@ class Told:
         if announce:
             store.announce_vanished()
         if by_column:
-            store.on_flush_batch(self._take)
+            store.on_flush_batch(forwarding(self._take))
 
-    def _take(self, columns, commits):
+    def _take(self, columns, transaction):
         old = columns.old.items if self._send_old else [None] * len(columns)
         rows = list(zip(columns.keys.items, columns.values.items, old, columns.timestamps.tolist(), strict=True))
-        commits.append(lambda: self.rows.extend(rows))
+        transaction.on_commit(lambda: self.rows.extend(rows))
         self.columns += len(rows)
 
 
@@ -87,7 +90,7 @@ class Told:
 )
 def test_puts_by_column_leave_what_single_puts_leave(state, send_old, given_epochs, steps, late, announce):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(as_of, "FEW", 1)
+        patch.setattr(table_rows, "FEW", 1)
         state.drop("s")
         by_column, single = opened(state), opened(MemoryState())
         seen = Told(by_column, send_old, announce, by_column=True)
@@ -114,7 +117,7 @@ def test_puts_by_column_leave_what_single_puts_leave(state, send_old, given_epoc
 
 
 def test_rows_that_are_put_and_deleted_stay_columns_up_to_the_state(state, monkeypatch):
-    monkeypatch.setattr(as_of, "FEW", 1)
+    monkeypatch.setattr(table_rows, "FEW", 1)
     state.map("s").write([(b"\0a", bytes(8) + b"1"), (b"b", bytes(8) + b"2")])
     store = opened(state)
     told = Told(store, True, False, by_column=True)
@@ -129,10 +132,10 @@ def test_rows_that_are_put_and_deleted_stay_columns_up_to_the_state(state, monke
 
 
 def test_rows_below_prefixes_are_found_in_what_was_put_by_column(state, monkeypatch):
-    monkeypatch.setattr(as_of, "FEW", 1)
+    monkeypatch.setattr(table_rows, "FEW", 1)
     state.map("s").write([(b"a1", bytes(8) + b"1"), (b"a2", bytes(8) + b"2"), (b"b1", bytes(8) + b"3")])
     store = opened(state, cached=False)
     put_by_column(store, [("a0", 0, 5), ("a1", None, 6), ("a2", 4, 7)])
-    under = store.make_prefix_read()
+    under = store.rows.under
     assert under([b"b", b"a", b"c"]) == [[(b"b1", b"3")], [(b"a0", b"0"), (b"a2", b"4")], []]
     assert isinstance(store.seal().writes, RunRows)

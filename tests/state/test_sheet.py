@@ -10,7 +10,9 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.provenance import provenance_of
-from penstock.operators.folds import fold_values
+from penstock.kernels.aggregate import fold_values
+from penstock.kernels.fold import Folding, open_fold
+from penstock.kernels.transaction import BatchTransaction, forwarding
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
 from penstock.state import pending
@@ -43,11 +45,14 @@ def columns_of(records):
 
 
 def count_by_column(store, records):
-    on_batch = store.make_column_fold(lambda: 0, None)
-    commits = []
-    on_batch(columns_of(records), commits)
-    for commit in commits:
-        commit()
+    fold_by_column(store, lambda: 0, None, records)
+
+
+def fold_by_column(store, initializer, fold, records):
+    transaction = BatchTransaction()
+    folding = Folding(*store.serdes, initializer, fold)
+    open_fold(store.rows, folding, store.next_number)(columns_of(records), transaction)
+    transaction.commit()
 
 
 def count_one_by_one(store, records):
@@ -114,7 +119,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
     store = opened(state)
     store.on_flush(pytest.fail, send_old=False)
     forwarded = []
-    store.on_flush_batch(lambda columns, commits: forwarded.append(columns))
+    store.on_flush_batch(forwarding(lambda batch, _: forwarded.append(batch)))
     count_by_column(store, [("b", 1), ("a", 2), ("b", 3)])
     assert store.flush()
     assert not store.flush()
@@ -144,7 +149,7 @@ def test_what_was_forwarded_by_column_is_what_those_downstream_know():
     told = []
     store.on_flush(lambda *row: told.append(row), send_old=False)
     store.on_flush_batch(
-        lambda columns, commits: commits.append(lambda: told.append((columns.keys.items, columns.values.items)))
+        forwarding(lambda batch, then: then.on_commit(lambda: told.append((batch.keys.items, batch.values.items))))
     )
     count_by_column(store, [("a", 1), ("b", 1)])
     assert store.flush()
@@ -166,11 +171,8 @@ def test_an_object_that_two_groups_share_is_not_for_columns(keys):
     store = opened(MemoryState(), value=Serdes.json)
     records = [(key, 0) for key in keys]
     with pytest.raises(Fallback):
-        store.make_column_fold(lambda: shared, fold_values(gather))(columns_of(records), [])
-    commits = []
-    store.make_column_fold(list, fold_values(gather))(columns_of(records), commits)
-    for commit in commits:
-        commit()
+        fold_by_column(store, lambda: shared, fold_values(gather), records)
+    fold_by_column(store, list, fold_values(gather), records)
     assert [store.get(key).value for key in "ab"] == [[1] * keys.count(key) for key in "ab"]
 
 

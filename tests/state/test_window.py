@@ -473,7 +473,7 @@ def forward_by_column(store):
     """Let the store forward by column; return the (key, value) pairs of each time."""
     seen = []
     store.on_flush_batch(
-        lambda columns, _: seen.append(list(zip(columns.keys.items, columns.values.items, strict=True)))
+        lambda batch: seen.append(list(zip(batch.keys.items, batch.values.items, strict=True))) or True
     )
     return seen
 
@@ -508,7 +508,7 @@ def test_a_row_of_an_earlier_epoch_is_deleted_even_if_nobody_hears_of_it(state):
 @pytest.mark.parametrize("sealed", [False, True])
 def test_many_rows_of_one_window_are_those_that_are_read_one_by_one(state, sealed):
     store = window(state, timestamped=True, cached=True)
-    rows = store._rows
+    rows = store.rows
     for key in "abc":
         store.write(key, 10, ord(key), 20)
     barrier(store)

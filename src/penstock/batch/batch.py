@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.batch.column import Column
-from penstock.batch.fallback import Fallback, Undecodable
+from penstock.batch.fallback import Undecodable
 from penstock.batch.provenance import Provenance
 from penstock.record import Headers, Origin
 from penstock.serde.base import Serde
-
-logger = logging.getLogger("penstock.batch")
 
 
 class Batch:
@@ -85,6 +82,12 @@ class Batch:
         self.keys.check()
         self.values.check()
 
+    def records(self) -> Iterator[tuple[Any, Any, int, Headers, Origin]]:
+        """Yield the records one by one: key, value, timestamp, headers, origin."""
+        headers = [()] * len(self) if self.headers is None else self.headers
+        origins = map(self.origin, range(len(self)))
+        yield from zip(self.keys.items, self.values.items, self.timestamps.tolist(), headers, origins, strict=True)
+
     def pick(self, at: list[int]) -> Batch:
         """Return the records at these places."""
         return self.spread(at, self.keys.pick(at), self.values.pick(at))
@@ -113,39 +116,6 @@ class Batch:
         return Batch(keys, values, self.timestamps[places], headers, self.provenance, rows, self.shared)
 
 
-#: what a chain does once all of it went well: nothing of it may fail
-Commits: TypeAlias = list[Callable[[], None]]
-#: takes records by column; what it would write it leaves in ``Commits``. Whatever it raises, nothing has happened
-OnBatch: TypeAlias = Callable[[Batch, Commits], None]
-
-
-def present(commits: Commits, drop: Callable[[str], None], **needed: Column) -> list[int] | None:
-    """Return the places of the records that miss nothing, None: all; the others are dropped, for the first thing missing.
-
-    >>> dropped, commits = [], []
-    >>> present(commits, dropped.append, null_value=Column([1, None, 3]), null_key=Column(["a", "b", None]))
-    [0]
-    >>> [commit() for commit in commits], dropped
-    ([None], ['null_value', 'null_key'])
-    """
-    if not any(column.has_nulls for column in needed.values()):
-        return None
-    dropped: list[str] = []
-    at: list[int] = []
-    for place, items in enumerate(zip(*(column.items for column in needed.values()), strict=True)):
-        if None not in items:
-            at.append(place)
-        else:
-            dropped += [next(reason for reason, item in zip(needed, items, strict=True) if item is None)]
-
-    def commit() -> None:
-        for reason in dropped:
-            drop(reason)
-
-    commits.append(commit)
-    return at
-
-
 def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[pa.Array, dict[int, Exception]]:
     """Return items as bytes, null where the serde raises, and what it raises there, by place.
 
@@ -168,25 +138,3 @@ def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[p
             refused[place] = error
             rows.append(None)
     return pa.array(rows, pa.binary()), refused
-
-
-def all_or_nothing(steps: Iterable[Callable[[Commits], None]], *, must: bool = False) -> bool:
-    """Take steps that run records by column, and then do what they would do; False, and nothing has happened, if one has raised.
-
-    Whatever it is: one by one a record is told of with its node, or judged. ``must``: there is no such way. ``Undecodable`` is raised.
-    """
-    commits: Commits = []
-    try:
-        for step in steps:
-            step(commits)
-    except Undecodable:
-        raise
-    except Exception as error:
-        if must:
-            raise
-        if not isinstance(error, Fallback):  # if it is a fault of ours, nothing but the time tells of it
-            logger.debug("records go one by one", exc_info=True)
-        return False
-    for commit in commits:
-        commit()
-    return True

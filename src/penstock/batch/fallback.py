@@ -7,16 +7,33 @@ from __future__ import annotations
 
 
 class Fallback(Exception):
-    """These records are not for columns (a key or a value is missing, a row is deleted): they are to go one by one."""
+    """A batch is not for kernels (a key is missing, a row would be deleted …). ``reason`` is a word for the counters.
+
+    ``row``: the place of a record that is the reason, where one is known.
+
+    >>> Fallback("null_key", 7).reason
+    'null_key'
+    """
+
+    def __init__(self, reason: str, row: int | None = None) -> None:
+        super().__init__(reason if row is None else f"{reason} at row {row}")
+        self.reason = reason
+        self.row = row
 
 
 class Undecodable(Fallback):
-    """What came from outside cannot be read: some record of these is to be judged, others are not."""
+    """A key or a value of the source cannot be deserialized: that record is judged, the others may still go as a batch."""
+
+    def __init__(self) -> None:
+        super().__init__("undecodable")
 
 
 class FallbackAfterCall(Fallback):
-    """These records are not for columns, which shows when functions have been called for them: they are to go as they were."""
+    """As ``Fallback``, but functions of the user have been called: the record path gets the values as they were before."""
 
 
 class InputChanged(Fallback):
-    """A function may have changed the values of these records, and nothing says what they were: they are to be read again."""
+    """Functions may have changed values, and nothing says what they were: the records are decoded again from the source."""
+
+    def __init__(self) -> None:
+        super().__init__("input_changed")

@@ -52,7 +52,7 @@ def write_subscriptions(subscriptions: Subscriptions) -> pa.Array:
     """
     hashes, instructions, primary_keys = subscriptions
     if primary_keys.null_count:
-        raise Fallback
+        raise Fallback("null_key")
     heads = _heads(hashes, _VERSION, instructions.astype(np.uint8)[:, np.newaxis])
     return pc.binary_join_element_wise(heads, primary_keys, _NO_PARTITION, _EMPTY)
 
@@ -60,15 +60,15 @@ def write_subscriptions(subscriptions: Subscriptions) -> pa.Array:
 def read_subscriptions(data: pa.Array) -> Subscriptions:
     """Return what ``write_subscriptions`` wrote; anything else is not for columns."""
     if data.null_count or pc.min(pc.binary_length(data)).as_py() < _BEFORE + _BEHIND:
-        raise Fallback
+        raise Fallback("foreign_format")
     first = _bytes_at(data, 0)
     hashed = _has_hash(data, first, _VERSION, _BEFORE + _BEHIND)
     partitions = pc.binary_slice(data, -_BEHIND, _END)
     if not pc.all(pc.equal(partitions, _NO_PARTITION)).as_py():
-        raise Fallback
+        raise Fallback("foreign_format")
     instructions = _bytes_at(data, 1)
     if (instructions >= len(Instruction)).any():
-        raise Fallback
+        raise Fallback("foreign_format")
     keys = _behind_hash(hashed, data, _BEFORE, -_BEHIND)
     return Subscriptions(_hashes(hashed, data, _BEFORE), instructions, keys)
 
@@ -88,7 +88,7 @@ def write_responses(responses: Responses) -> pa.Array:
 def read_responses(data: pa.Array) -> Responses:
     """Return what ``write_responses`` wrote; anything else is not for columns."""
     if data.null_count or pc.min(pc.binary_length(data)).as_py() < 1:
-        raise Fallback
+        raise Fallback("foreign_format")
     hashed = _has_hash(data, _bytes_at(data, 0), 0, 1)
     values = _behind_hash(hashed, data, 1, _END)
     empty = pc.equal(pc.binary_length(values), 0)
@@ -137,11 +137,11 @@ def _bytes_at(data: pa.Array, at: int) -> Any:
 def _has_hash(data: pa.Array, first: Any, version: int, least: int) -> Any:
     """Return which rows have a hash; all must be of the version, and have so many bytes besides it."""
     if ((first & ~np.uint8(_NO_HASH)) != version).any():
-        raise Fallback
+        raise Fallback("foreign_format")
     hashed = (first & _NO_HASH) == 0
     lengths = pc.binary_length(data).to_numpy()
     if (lengths < np.where(hashed, least + _HASH_SIZE, least)).any():
-        raise Fallback
+        raise Fallback("foreign_format")
     return hashed
 
 

@@ -50,7 +50,7 @@ class KeyGroups:
 
     def __init__(self, data: pa.Array, part: Any = None) -> None:
         if data.null_count:
-            raise Fallback
+            raise Fallback("null_key")
         self._keys: list[bytes] | None = None
         if loops is not None and data.type == pa.binary():
             self._group_in_c(data, part)

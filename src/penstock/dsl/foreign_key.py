@@ -10,8 +10,8 @@ from penstock.dsl.graph import Graph, GraphNode, one, processor
 from penstock.dsl.stores import Serdes2, table_store
 from penstock.dsl.tables import SourceTable
 from penstock.errors import TopologyError
-from penstock.operators.foreign_key_columns import Sides
 from penstock.operators.foreign_key_join import (
+    ForeignKeySerdes,
     ForeignTableUpdate,
     ResponseJoin,
     SubscriptionJoin,
@@ -55,7 +55,7 @@ def join(
     key, value = this._key or Serdes.string, this._value or Serdes.json
     other_key, other_value = other._key or Serdes.string, other._value or Serdes.json
     subscription, response = SubscriptionWrapperSerde(key), SubscriptionResponseWrapperSerde(other_value)
-    sides = Sides(key, other_key, other_value)
+    sides = ForeignKeySerdes(key, other_key, other_value)
 
     # the order of the following lines is the order of the numbers in the names
     topic = graph.name(name, f"{PREFIX}SUBSCRIPTION-REGISTRATION-", "-subscription-registration") + "-topic"

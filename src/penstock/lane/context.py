@@ -16,7 +16,7 @@ from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
 from penstock.serde import Serdes
 from penstock.state.event_time import EventTime
-from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
+from penstock.topology.node import ProcessorNode, SourceNode
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
 
@@ -130,7 +130,7 @@ class NodeContext:
         return bool(self._task.config["on_processing_error"] != "fail")
 
     def one_by_one(self, batch: Batch) -> None:
-        """Run records by column through this node one by one."""
+        """Run a batch through this node record by record."""
         self._task.process_at(self.node, batch)
 
     def calls(self, spec: CallSpec) -> Calls:
@@ -162,12 +162,6 @@ class NodeContext:
     def time_reaching(self, due: int, shared: str | None = None) -> int:
         """Return the time of this node's clock once it is at least ``due``."""
         return self._task.time.reaching(self.node if shared is None else shared, due)
-
-    @property
-    def leads_on(self) -> bool:
-        """Whether records that the node forwards may go on to a later step, or to a node that acts on time."""
-        topology = self._task.topology
-        return any(_leads_on(topology, child) for child in topology.children(self.node))
 
     def on_time(
         self,
@@ -205,15 +199,6 @@ class NodeContext:
     def request_commit(self) -> None:
         """Ask for a barrier soon."""
         self._task.commit_requested = True
-
-
-def _leads_on(topology: Topology, name: str) -> bool:
-    node = topology.nodes[name]
-    if isinstance(node, SinkNode):
-        return node.internal
-    if isinstance(node, ProcessorNode) and node.operator.timed:
-        return True
-    return any(_leads_on(topology, child) for child in topology.children(name))
 
 
 def _is_first(topology: Topology, node: str) -> bool:

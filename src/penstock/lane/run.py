@@ -447,6 +447,7 @@ class StepRun:
             resources=self._worker.resources,
             shards=stage.shards,
             scopes=stage.plan.scopes,
+            batch_paths=stage.plan.batch_paths,
         )
         snapshot = orders.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.batch.batch import Batch, Commits, OnBatch, rows_of
+from penstock.batch.batch import Batch
 from penstock.errors import SerializationError, TopologyError, describe_function
 from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
-from penstock.serde.traits import kept_classes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
 from penstock.topology.node import SinkNode
-from penstock.topology.partitioners import ByInnerKey
 
 
 class Row(NamedTuple):
@@ -115,61 +113,6 @@ class SinkBatch(NamedTuple):
     keys: pa.Array
     values: pa.Array | None
     batch: Batch
-
-
-def open_column_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int]) -> OnBatch | None:
-    """Bind a sink that knows its topic and partition to a task, for records by column."""
-    if sink.topic is None or not (sink.partitioner is None or is_by_inner_key(sink)):
-        return None
-    topic, emit, key, value, internal = sink.topic, task.outputs.append, sink.key, sink.value, sink.internal
-    counted, classes = topic in task.counted, kept_classes(value)
-    inner_key = None if internal else inner_bytes(sink)
-
-    def on_batch(batch: Batch, commits: Commits) -> None:
-        keys, refused = rows_of(batch.keys, key)
-        values = None
-        countable = counted and not keys.null_count and not batch.values.has_nulls
-        if not (countable and batch.values.is_sure_of(value, classes)):
-            # the bytes of a topic of ours are read with the same serde: such as were read may go on as they are
-            values, of_values = rows_of(batch.values, value, read=internal)
-            refused = {**of_values, **refused}  # a key is written first
-        if refused:
-            commits.append(partial(_refuse, task, sink, batch, refused))
-            at = [place for place in range(len(batch)) if place not in refused]
-            if not at:
-                return
-            batch, keys = batch.pick(at), keys.take(pa.array(at))
-            values = None if values is None else values.take(pa.array(at))
-        places = None
-        if inner_key is not None:
-            count = partitions(topic)
-            places = [-1 if data is None else partition_for(inner_key(data), count) for data in keys.to_pylist()]
-        leaving = SinkBatch(sink, task.shard, places, keys, values, batch)
-        commits.append(lambda: emit(leaving))
-
-    return on_batch
-
-
-def _refuse(task: Any, sink: SinkNode, batch: Batch, refused: Mapping[int, Exception]) -> None:
-    """Ask the production policy about records that the serdes of a sink have refused."""
-    for at, error in sorted(refused.items()):
-        task.origin = batch.origin(at)
-        headers = () if batch.headers is None else batch.headers[at]
-        record = batch.keys.items[at], batch.values.items[at], int(batch.timestamps[at]), headers
-        task.judge.refuse(sink, *record, error)
-
-
-def is_by_inner_key(sink: SinkNode) -> bool:
-    """Whether all windows of a key go to the partition of that key, as they do if the user does not say otherwise."""
-    key = sink.key
-    return isinstance(key, WindowedSerde | SessionWindowedSerde) and sink.partitioner == ByInnerKey(key.inner)
-
-
-def inner_bytes(sink: SinkNode) -> Callable[[bytes], bytes] | None:
-    """Return what cuts the inner key out of a windowed key's bytes, or None for an ordinary serde."""
-    if isinstance(sink.key, WindowedSerde):
-        return lambda data: data[:-8]
-    return (lambda data: data[:-16]) if isinstance(sink.key, SessionWindowedSerde) else None
 
 
 def _extracted(extractor: Callable[..., str], key: Any, value: Any, origin: tuple[Origin, ...]) -> str:

@@ -7,16 +7,14 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from penstock.batch.batch import Batch
 from penstock.batch.fallback import Undecodable
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, TopologyError
-from penstock.lane.by_column import ByColumn
 from penstock.lane.closures import fan_out, guard, wrap
-from penstock.lane.contain import records
 from penstock.lane.context import NodeContext
 from penstock.lane.failure import late_headers
 from penstock.lane.judge import Judge
@@ -26,6 +24,7 @@ from penstock.lane.timeline import NO_MOVES, Timelines
 from penstock.lane.timing import feeds_of
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
+from penstock.plan.batch_paths import BatchPaths
 from penstock.plan.feeds import Feed, forwarded_at_once
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
 from penstock.processor.resources import Resources
@@ -72,6 +71,7 @@ class Task:
         resources: Resources | None = None,
         shards: int = 1,
         scopes: Mapping[str, tuple[Serde[Any], ...]] | None = None,
+        batch_paths: BatchPaths | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -90,8 +90,10 @@ class Task:
         self._at_hand: list[tuple[Origin, Origin | None]] = []
         self.outputs: list[Row | SinkBatch] = []
         #: topics of ours whose records are only counted
-        self.counted = counted
+        self._counted = counted
         self.dropped: dict[tuple[str, str], int] = {}
+        #: batches, or parts of them, that went to the record path, by node and reason
+        self.fallbacks: dict[tuple[str, str], int] = {}
         self._feeds = feeds_of(topology) if feeds is None else feeds
         self.time = TaskTime(self, timelines or NO_TIMELINES, self._feeds)
         self.commit_requested = False
@@ -112,7 +114,7 @@ class Task:
         self._sources: dict[str | None, SourceNode | None] = {None: None}
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
-        self._batch = ByColumn(self, plain=topology.wrapper is None)
+        self._batch_path = None if batch_paths is None else batch_paths.open(self)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
         self._opened: dict[str, Forward] = {}
@@ -151,10 +153,11 @@ class Task:
             self.judge.fail(error)
 
     def takes_batch(self, *sources: str) -> bool:
-        """Whether records of a source may go by column; of several sources: whether they may go together."""
-        if self.time.waits and self.time.stops_batches(self._below(sources)):
+        """Whether records of a source may go as a batch; of several sources: whether they may go together."""
+        path = self._batch_path
+        if path is None or not path.takes(sources):
             return False
-        return self._batch.takes(*sources) if len(sources) == 1 else self._batch.takes_together(sources)
+        return not (self.time.waits and self.time.stops_batches(self._below(sources)))
 
     def _below(self, sources: Iterable[str]) -> set[str]:
         """Return the nodes that records of these sources reach."""
@@ -167,32 +170,33 @@ class Task:
         return found
 
     def process_batch(self, source: str, batch: Batch) -> bool:
-        """Run many records by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._run_batch(partial(self._batch.run, source, batch)):
+        """Run a batch; False, and nothing has happened, if its records have to go one by one."""
+        if not self._run_batch(lambda path: path.run(source, batch)):
             return False
         self._has_run(batch)
         return True
 
     def process_together(self, parts: Mapping[str, Batch]) -> bool:
-        """Run records of several sources, which have places, by column; False, and nothing has happened, if they have to go one by one."""
-        if not self._run_batch(partial(self._batch.run_together, parts)):
+        """Run batches of several sources, whose records have places; False, and nothing has happened, if they have to go one by one."""
+        if not self._run_batch(lambda path: path.run_together(parts)):
             return False
         for batch in sorted(parts.values(), key=lambda batch: int(batch.places[-1])):
             self._has_run(batch)
         return True
 
     def process_at(self, node: str, batch: Batch) -> None:
-        """Run records by column, which have come to a node, one by one through it and all below."""
+        """Run a batch, which has come to a node, record by record through it and all below."""
         on_record, cursors = self._opened[node], self.time.cursors
-        for key, value, timestamp, headers, origin in records(batch):
+        for key, value, timestamp, headers, origin in batch.records():
             if cursors:
                 self.time.visit(origin)
             self.origin = origin
             on_record(key, value, timestamp, headers)
 
-    def _run_batch(self, run: Callable[[], bool]) -> bool:
+    def _run_batch(self, run: Callable[[Any], bool]) -> bool:
+        assert self._batch_path is not None
         try:
-            return run()
+            return run(self._batch_path)
         except Undecodable:
             raise
         except Exception as error:
@@ -202,6 +206,32 @@ class Task:
         self.origin = batch.origin(len(batch) - 1)
         if self.time.cursors:
             self.time.skip_to(self.origin)
+
+    # what kernels ask for
+
+    def kernel_context(self, node: str) -> NodeContext:
+        """Return the context of a node's kernel."""
+        return NodeContext(self, node, {}, self.topology.stores_of(node))
+
+    def is_counted(self, topic: str) -> bool:
+        """Whether the records of a topic of ours are only counted."""
+        return topic in self._counted
+
+    def emit_batch(self, sink: SinkNode, partitions: list[int] | None, keys: Any, values: Any, batch: Batch) -> None:
+        """Let records leave together."""
+        self.outputs.append(SinkBatch(sink, self.shard, partitions, keys, values, batch))
+
+    def refuse_at(self, sink: SinkNode, batch: Batch, errors: Mapping[int, Exception]) -> None:
+        """Ask the production policy about records that the serdes of a sink have refused, by their places."""
+        for at, error in sorted(errors.items()):
+            self.origin = batch.origin(at)
+            headers = () if batch.headers is None else batch.headers[at]
+            record = batch.keys.items[at], batch.values.items[at], int(batch.timestamps[at]), headers
+            self.judge.refuse(sink, *record, error)
+
+    def fell_back(self, node: str, reason: str) -> None:
+        """Count a batch, or a part of one, that goes to the record path."""
+        self.fallbacks[node, reason] = self.fallbacks.get((node, reason), 0) + 1
 
     def take_rows(self) -> list[Row]:
         """Return the single rows that have left, once."""

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from penstock.batch.batch import OnBatch
-from penstock.operators.base import Contains, Forward, Operator, OperatorContext
-from penstock.operators.folds import fold_values, none_init, open_column_fold, zero
+from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.operators.materialized import open_rows
 from penstock.record import Headers
-from penstock.state.fold import Fold
 from penstock.state.rows import RowStore
 
 
@@ -25,8 +22,6 @@ class StreamAggregate(Operator):
 
     A result of None deletes the row. The old value of the first update is the initializer's, as in Kafka Streams.
     """
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     store: str
     initializer: Callable[[], Any]
@@ -57,16 +52,6 @@ class StreamAggregate(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records: a key's row is read and written once."""
-        return _open_columns(
-            context, self.store, forward, self.send_old, self.initializer, fold_values(self.aggregator)
-        )
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
-
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -76,8 +61,6 @@ class StreamAggregate(Operator):
 @dataclass(frozen=True, slots=True)
 class StreamCount(Operator):
     """Count the records of each key, without a Python function per record."""
-
-    contains: ClassVar[Contains] = Contains.everything
 
     store: str
     send_old: bool = False
@@ -100,20 +83,10 @@ class StreamCount(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records: a key's row is read and written once."""
-        return _open_columns(context, self.store, forward, self.send_old, zero, None)
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamReduce(Operator):
     """Combine the values of each key: ``reducer(agg, value)``; the first value is taken as it is."""
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     store: str
     reducer: Callable[[Any, Any], Any]
@@ -138,47 +111,10 @@ class StreamReduce(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records: a key's row is read and written once."""
-        reducer = self.reducer
-
-        def one(key: Any, value: Any, old: Any) -> Any:
-            return value if old is None else reducer(old, value)
-
-        def many(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
-            old = values[0] if old is None else reducer(old, values[0])
-            for value in values[1:]:
-                if old.__class__ not in kept:
-                    old = settle(old)
-                old = reducer(old, value)
-            return old
-
-        return _open_columns(context, self.store, forward, self.send_old, none_init, Fold(one, many))
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
-
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
         return (self.reducer,)
-
-
-def _open_columns(
-    context: OperatorContext,
-    name: str,
-    forward: OnBatch | None,
-    send_old: bool,
-    initializer: Callable[[], Any],
-    fold: Fold | None,
-) -> OnBatch | None:
-    store = context.store(name)
-    if not isinstance(store, RowStore):
-        return None
-    if fold is not None:
-        fold = fold._replace(single=context.one_by_one)
-    return open_column_fold(store.make_column_fold(initializer, fold, context.drop), store, forward, send_old)
 
 
 @dataclass(frozen=True, slots=True)

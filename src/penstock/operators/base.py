@@ -11,17 +11,13 @@ the node's name, so that a traceback names the node at no cost per record.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.processor.context import NodeHost
 from penstock.processor.punctuation import Cancellable
 from penstock.record import Change, Headers, Origin
 from penstock.schedule import Schedule
-from penstock.serde import Serde
-from penstock.state.as_of import ReadBatch, ReadRaw
 from penstock.state.event_time import EventTime
 from penstock.watermark import LatePolicy
 
@@ -56,10 +52,6 @@ class OperatorContext(NodeHost, Protocol):
         """Return this node's clock, the record at hand included; with ``shared``, the one clock of that name (the two sides of a join)."""
         ...
 
-    def times_of(self, batch: Batch, shared: str | None = None, *, included: bool = True) -> Any:
-        """Return the time of this node's clock at many records: with each of them, or without it."""
-        ...
-
     def release(self, time: int, key: bytes) -> None:
         """Give what is forwarded next its place in the order: it leaves because time has come, and was due at ``time``.
 
@@ -87,15 +79,6 @@ class OperatorContext(NodeHost, Protocol):
         """Ask the processing policy about a record that this node failed at after its turn; raises if it says fail."""
         ...
 
-    @property
-    def forgives(self) -> bool:
-        """Whether the processing policy may let the application go on after a failure."""
-        ...
-
-    def one_by_one(self, batch: Batch) -> None:
-        """Run records by column through this node one by one."""
-        ...
-
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls; all shards of a lane share it, and with it the bound."""
         ...
@@ -119,15 +102,6 @@ class OperatorContext(NodeHost, Protocol):
     @property
     def late_policies(self) -> frozenset[LatePolicy]:
         """The policies that sources of the topology have, besides the default."""
-        ...
-
-    def time_reaching(self, due: int, shared: str | None = None) -> int:
-        """Return the time of this node's clock once it is at least ``due``; that at the end of the epoch if it is not."""
-        ...
-
-    @property
-    def leads_on(self) -> bool:
-        """Whether records that the node forwards may go on to a later step, or to a node that acts on time."""
         ...
 
     def on_time(
@@ -154,34 +128,6 @@ class OperatorContext(NodeHost, Protocol):
         ...
 
 
-class Met(NamedTuple):
-    """What records of several nodes have given together, in order, if anything; and what refuses it once all that follows has run."""
-
-    batch: Batch | None
-    check: Callable[[], None]
-
-
-class Side(Protocol):
-    """One of the nodes whose records meet: by column they are taken together, once all are there."""
-
-    def meet(self, parts: Sequence[tuple[Any, Batch]], commits: Commits) -> Met:
-        """Take the records of some or all of the nodes: (side, its records)."""
-        ...
-
-
-class Contains(Enum):
-    """What a node does by column with records that are not for columns; where it cannot, its source's go again, one by one."""
-
-    #: all records of its source go again: it tells of records by place, or is told
-    nothing = auto()
-    #: what is irregular before a function was called; what a function raises, it judges or sorts out itself
-    irregular = auto()
-    #: everything, as it calls no function of the user's
-    everything = auto()
-    #: what is irregular before or after functions were called: all records that have come to it go one by one
-    as_a_whole = auto()
-
-
 class Operator(ABC):
     """A node's behaviour as frozen data. Subclasses are ``@dataclass(frozen=True, slots=True)``."""
 
@@ -197,17 +143,8 @@ class Operator(ABC):
 
     #: True where it runs code that may schedule or keep something: it must be in a lane even without a store
     scheduling: ClassVar[bool] = False
-    #: True where the updates of the stores that it touches are told by place before they are written: readers may go along with it
-    tells_places: ClassVar[bool] = False
-    #: True where results depend on the records of another parent of the node below, whichever come first: see ``open_side``
-    meets: ClassVar[bool] = False
     #: True where records wait for calls, so many of them at a time in a lane: not more tasks than lanes may run
     waits: ClassVar[bool] = False
-
-    @property
-    def contains(self) -> Contains:
-        """Which records that are not for columns go one by one through this node, and all before it stays done."""
-        return Contains.nothing
 
     @property
     def shared_clock(self) -> str | None:
@@ -230,32 +167,10 @@ class Operator(ABC):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return what does the same with many records at a time, or None where there is no such thing.
-
-        ``forward``: what comes behind it, None if that takes records one by one only. Called at most once, after ``open``.
-        """
-        return None
-
-    def open_side(self, context: OperatorContext) -> Side | None:
-        """Return what takes many records at a time together with those of the other parents of the only node below; None: nothing does.
-
-        Instead of ``open_batch``, where ``meets``.
-        """
-        return None
-
-    def touches(self) -> tuple[str, ...]:
-        """Return the stores that records by column write to: two branches of one stream must not share any."""
-        return ()
-
     def writes_to(self, store: str) -> bool:
         """Whether it may write to a store that it is connected to: its own, or any if it runs code of the user's."""
         own = (getattr(self, name, None) for name in ("store", "shared_store", "buffer"))
         return self.scheduling or store in own
-
-    def reads(self) -> tuple[str, ...]:
-        """Return the stores that records by column only read, each as it is at the record's place."""
-        return ()
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -279,14 +194,6 @@ class TableView(ABC):
 
     def open_as_of(self, context: OperatorContext) -> Callable[[Any, int], tuple[Any, int] | None] | None:
         """Return ``lookup(key, as_of)`` if the table is versioned, else None."""
-        return None
-
-    def open_batch(self, context: OperatorContext) -> ReadBatch | None:
-        """Return what reads the rows of many keys, or None where there is no such thing."""
-        return None
-
-    def open_raw(self, context: OperatorContext, key: Serde[Any], value: Serde[Any]) -> ReadRaw | None:
-        """Return what reads the rows of many keys as bytes of these serdes, with timestamps; None where there is no such thing."""
         return None
 
 

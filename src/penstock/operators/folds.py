@@ -1,14 +1,10 @@
-"""The built-in folds of windowed aggregations: operators know them and then call no function per record."""
+"""The built-in folds of aggregations: operators and kernels know them and then call no function per record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-from penstock.batch.batch import Batch, Commits, OnBatch, present
-from penstock.state.fold import Fold
-from penstock.state.rows import RowStore
 
 
 def zero() -> int:
@@ -41,47 +37,6 @@ def add_counts(key: Any, one: int, other: int) -> int:
     5
     """
     return one + other
-
-
-def fold_values(aggregator: Callable[[Any, Any, Any], Any]) -> Fold:
-    """Return the fold of many values of one key by an aggregator.
-
-    >>> fold_values(lambda key, value, total: total + value).many("a", [1, 2, 3], 10, frozenset({int}), lambda value: value)
-    16
-    """
-
-    def fold(key: Any, values: list[Any], old: Any, kept: frozenset[type], settle: Callable[[Any], Any]) -> Any:
-        old = aggregator(key, values[0], old)
-        for value in values[1:]:
-            if old.__class__ not in kept:
-                old = settle(old)
-            old = aggregator(key, value, old)
-        return old
-
-    return Fold(aggregator, fold)
-
-
-def open_column_fold(on_batch: OnBatch | None, store: Any, forward: OnBatch | None, send_old: bool) -> OnBatch | None:
-    """Return a fold by column; its updates leave by column, too, where what comes behind takes them so.
-
-    Only a store of plain rows tells old values by column.
-    """
-    if on_batch is not None and forward is not None and (not send_old or isinstance(store, RowStore)):
-        store.on_flush_batch(forward)
-    return on_batch
-
-
-def with_keys(on_batch: OnBatch, drop: Callable[[str], None]) -> OnBatch:
-    """Return what takes the records that have a key, and drops the others."""
-
-    def take(batch: Batch, commits: Commits) -> None:
-        at = present(commits, drop, null_key=batch.keys)
-        if at is not None:
-            batch = batch.pick(at)
-        if len(batch):
-            on_batch(batch, commits)
-
-    return take
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.batch.batch import OnBatch
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
-from penstock.operators.foreign_key_columns import Sides, open_receive, open_send
-from penstock.operators.foreign_key_responses import Resolving, open_answer, open_update
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.serde.foreign_key import (
@@ -38,15 +35,41 @@ from penstock.serde.foreign_key import (
     CombinedKeySerde,
     Instruction,
     SubscriptionResponseWrapper,
+    SubscriptionResponseWrapperSerde,
     SubscriptionWrapper,
+    SubscriptionWrapperSerde,
 )
 from penstock.serde.murmur3 import murmur3_128
+from penstock.serde.traits import is_stable
 from penstock.state.rows import RowStore
 
 _LEAVE = Instruction.DELETE_KEY_NO_PROPAGATE
 _LEAVE_AND_TELL = Instruction.DELETE_KEY_AND_PROPAGATE
 _ALWAYS_TELL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
 _TELL_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+
+
+class ForeignKeySerdes(NamedTuple):
+    """The serdes of a join: of the left table's key, the right table's key, and the right table's value."""
+
+    primary_key: Serde[Any]
+    foreign_key: Serde[Any]
+    foreign_value: Serde[Any]
+
+    @property
+    def subscription(self) -> Serde[Any]:
+        """The serde of subscriptions."""
+        return SubscriptionWrapperSerde(self.primary_key)
+
+    @property
+    def response(self) -> Serde[Any]:
+        """The serde of responses."""
+        return SubscriptionResponseWrapperSerde(self.foreign_value)
+
+    @property
+    def stay_bytes(self) -> bool:
+        """Whether keys and values that were written may go on as they are."""
+        return all(map(is_stable, self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +95,7 @@ class SubscriptionSend(Operator):
     with_key: bool = False
     versioned: bool = False
     #: the serdes of both sides, where records may go by column
-    sides: Sides | None = None
+    sides: ForeignKeySerdes | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -91,12 +114,6 @@ class SubscriptionSend(Operator):
                 forward(foreign_key, SubscriptionWrapper(fingerprint, instruction, key, 1, 0), timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many updates, which have old values; not of a versioned table."""
-        if forward is None or self.sides is None or self.versioned:
-            return None
-        return open_send(context, forward, self.sides, self.value, self.extract, self.left, self.with_key)
 
     def _inner_instructions(self, context: OperatorContext) -> Callable[[Any, Any, Any], list[tuple[Any, Instruction]]]:
         foreign_key_of, changed, drop = self._foreign_key_of(), self._changed(), context.drop
@@ -168,14 +185,6 @@ class SubscriptionReceive(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many subscriptions; they are handed on by their foreign keys."""
-        return None if forward is None else open_receive(context, forward, context.store(self.store))
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
-
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionJoin(Operator):
@@ -185,7 +194,7 @@ class SubscriptionJoin(Operator):
     """
 
     right: TableView
-    sides: Sides | None = None
+    sides: ForeignKeySerdes | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -211,17 +220,6 @@ class SubscriptionJoin(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many subscriptions, where the right rows are stored as they are answered with."""
-        if forward is None or self.sides is None or not self.sides.stay_bytes:
-            return None
-        read = self.right.open_raw(context, self.sides.foreign_key, self.sides.foreign_value)
-        return None if read is None else open_answer(forward, self.sides, read)
-
-    def reads(self) -> tuple[str, ...]:
-        """The stores of the right table."""
-        return self.right.stores
-
 
 @dataclass(frozen=True, slots=True)
 class ForeignTableUpdate(Operator):
@@ -232,7 +230,7 @@ class ForeignTableUpdate(Operator):
 
     store: str
     versioned: bool = False
-    sides: Sides | None = None
+    sides: ForeignKeySerdes | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -252,17 +250,6 @@ class ForeignTableUpdate(Operator):
                 forward(combined.primary_key, response, timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many updates; not of a versioned table."""
-        if forward is None or self.versioned or self.sides is None or not self.sides.stay_bytes:
-            return None
-        subscribers = context.store(self.store).make_prefix_read()
-        return None if subscribers is None else open_update(forward, self.sides, subscribers)
-
-    def reads(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
 
 
 def _prefix_of(key: Any) -> Callable[[Any], bytes]:
@@ -286,7 +273,7 @@ class ResponseJoin(Operator):
     joiner: Callable[[Any, Any], Any]
     value: Serde[Any]
     left: bool
-    sides: Sides | None = None
+    sides: ForeignKeySerdes | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -304,17 +291,6 @@ class ResponseJoin(Operator):
             forward(key, None if gone else joiner(current, value), timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many responses."""
-        read = self.table.open_batch(context)
-        if forward is None or self.sides is None or read is None:
-            return None
-        return Resolving(read, self.value, self.joiner, self.left).open(context, forward, self.sides)
-
-    def reads(self) -> tuple[str, ...]:
-        """The stores of the left table."""
-        return self.table.stores
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

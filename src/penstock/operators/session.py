@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.batch.batch import OnBatch
-from penstock.operators.base import Contains, Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.each import judge_of
+from penstock.operators.base import Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Closed, Closing, EmitStrategy
-from penstock.operators.folds import add_counts, count_one, open_column_fold, zero
+from penstock.operators.folds import add_counts, count_one, zero
 from penstock.record import Headers, Windowed
 from penstock.watermark import LatePolicy
 from penstock.windows import SessionWindows
@@ -39,12 +37,8 @@ class SessionWindowAggregate(Operator):
     send_old: bool = False
 
     @property
-    def contains(self) -> Contains:
-        """Everything, if it counts; else what is irregular, as a record at which a function fails is judged."""
-        return Contains.everything if self._counts else Contains.as_a_whole
-
-    @property
-    def _counts(self) -> bool:
+    def counts(self) -> bool:
+        """Whether it counts, so that no function of the user is called."""
         return self.initializer is zero and self.aggregator is count_one and self.merger is add_counts
 
     @property
@@ -96,33 +90,6 @@ class SessionWindowAggregate(Operator):
                 emit(merged, aggregate, None, end, ())
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records: the sessions of a key are read and written once."""
-        store, drop = context.store(self.store), context.drop
-        if self.emit is EmitStrategy.on_window_close or LatePolicy.drop in context.late_policies:
-            return None
-        counting = self.initializer is zero and self.aggregator is count_one and self.merger is add_counts
-
-        def drop_late() -> None:
-            drop("late_session")
-
-        return open_column_fold(
-            store.make_column_fold(
-                self.windows.gap,
-                self.windows.grace,
-                (self.initializer, None if counting else self.aggregator, self.merger, judge_of(context)),
-                (lambda: drop("null_key"), None if LatePolicy.dead_letter in context.late_policies else drop_late),
-                context.times_of,
-            ),
-            store,
-            forward,
-            self.send_old,
-        )
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
 
     def delay(self, span: int) -> int:
         """On close: a session is given out when no record can belong to it any more."""

@@ -9,14 +9,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import compress, repeat
-from operator import not_
-from typing import Any, ClassVar
+from typing import Any
 
-from penstock.batch.batch import Batch, Commits, OnBatch
-from penstock.batch.column import Column
-from penstock.operators.base import Contains, Forward, Operator, OperatorContext
-from penstock.operators.each import Failed, call_each, judge_each
+from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
 
 
@@ -28,8 +23,6 @@ def has_key(key: Any, value: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Filter(Operator):
     """Forward the records for which ``predicate(key, value)`` holds (``negate``: does not hold)."""
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
@@ -48,21 +41,6 @@ class Filter(Operator):
 
         return on_record_not if self.negate else on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        if forward is None:
-            return None
-        predicate, negate = self.predicate, self.negate
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            items = batch.keys.items, batch.values.items
-            batch, answers = call_each(context, batch, commits, predicate, *items)
-            at = list(compress(range(len(batch)), map(not_, answers) if negate else answers))
-            if at:
-                forward(batch if len(at) == len(batch) else batch.pick(at), commits)
-
-        return on_batch
-
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -72,8 +50,6 @@ class Filter(Operator):
 @dataclass(frozen=True, slots=True)
 class SelectKey(Operator):
     """Replace the key by ``mapper(key, value)``."""
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[[Any, Any], Any]
 
@@ -86,20 +62,6 @@ class SelectKey(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        if forward is None:
-            return None
-        mapper = self.mapper
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            items = batch.keys.items, batch.values.items
-            batch, keys = call_each(context, batch, commits, mapper, *items)
-            if keys:
-                forward(batch.having(keys=Column(keys)), commits)
-
-        return on_batch
-
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -109,8 +71,6 @@ class SelectKey(Operator):
 @dataclass(frozen=True, slots=True)
 class Map(Operator):
     """Replace key and value by the pair ``mapper(key, value)``; a result that is not a pair is an error."""
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
@@ -126,22 +86,6 @@ class Map(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        if forward is None:
-            return None
-        mapper = self.mapper
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            items = batch.keys.items, batch.values.items
-            batch, pairs = call_each(context, batch, commits, mapper, *items)
-            if not are_pairs(pairs):
-                batch, pairs = call_each(context, batch, commits, as_pair, pairs, repeat("map"))
-            if pairs:
-                forward(batch.having(*split_pairs(pairs)), commits)
-
-        return on_batch
-
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -152,8 +96,6 @@ class Map(Operator):
 class FlatMap(Operator):
     """Replace a record by the pairs of the iterable ``mapper(key, value)``, in order."""
 
-    contains: ClassVar[Contains] = Contains.irregular
-
     mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
@@ -161,37 +103,12 @@ class FlatMap(Operator):
         mapper = self.mapper
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            for pair in _some(mapper(key, value), "flat_map"):
+            for pair in as_iterable(mapper(key, value), "flat_map"):
                 if pair.__class__ is not tuple or len(pair) != 2:
                     pair = as_pair(pair, "flat_map")
                 forward(pair[0], pair[1], timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        if forward is None:
-            return None
-        mapper = self.mapper
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            pairs: list[Any] = []
-            at: list[int] = []
-            failed: list[Failed] = []
-            for i, (key, value) in enumerate(zip(batch.keys.items, batch.values.items, strict=True)):
-                before = len(pairs)
-                try:
-                    pairs += _some(mapper(key, value), "flat_map")
-                except Exception as error:  # what came before it was forwarded
-                    failed.append(Failed(i, error))
-                at += [i] * (len(pairs) - before)
-            if not are_pairs(pairs):
-                pairs, at = _as_pairs(pairs, at, failed)
-            judge_each(context, batch, commits, failed)
-            if pairs:
-                forward(batch.spread(at, *split_pairs(pairs)), commits)
-
-        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -202,8 +119,6 @@ class FlatMap(Operator):
 @dataclass(frozen=True, slots=True)
 class MapValues(Operator):
     """Replace the value by ``mapper(value)``, or ``mapper(key, value)`` where ``with_key``. The key stays."""
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[..., Any]
     with_key: bool = False
@@ -220,21 +135,6 @@ class MapValues(Operator):
 
         return on_record_with_key if self.with_key else on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        if forward is None:
-            return None
-        mapper, with_key = self.mapper, self.with_key
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            values = batch.values.items
-            items = (batch.keys.items, values) if with_key else (values,)
-            batch, mapped = call_each(context, batch, commits, mapper, *items)
-            if mapped:
-                forward(batch.having(values=Column(mapped)), commits)
-
-        return on_batch
-
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions in this operator."""
@@ -244,8 +144,6 @@ class MapValues(Operator):
 @dataclass(frozen=True, slots=True)
 class FlatMapValues(Operator):
     """Replace a record by one record per item of ``mapper(value)``, or ``mapper(key, value)`` where ``with_key``."""
-
-    contains: ClassVar[Contains] = Contains.irregular
 
     mapper: Callable[..., Iterable[Any]]
     with_key: bool = False
@@ -263,30 +161,6 @@ class FlatMapValues(Operator):
                 forward(key, item, timestamp, headers)
 
         return on_record_with_key if self.with_key else on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        if forward is None:
-            return None
-        mapper, with_key = self.mapper, self.with_key
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            items: list[Any] = []
-            at: list[int] = []
-            failed: list[Failed] = []
-            keys = batch.keys.items if with_key else repeat(None)
-            for i, (key, value) in enumerate(zip(keys, batch.values.items, strict=False)):
-                before = len(items)
-                try:
-                    items += mapper(key, value) if with_key else mapper(value)
-                except Exception as error:  # what came before it was forwarded
-                    failed.append(Failed(i, error))
-                at += [i] * (len(items) - before)
-            judge_each(context, batch, commits, failed)
-            if items:
-                forward(batch.spread(at, batch.keys.pick(at), Column(items)), commits)
-
-        return on_batch
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -367,8 +241,6 @@ class Print(Operator):
 class PassThrough(Operator):
     """Forward the record as it is: merge nodes, branch children, joins' pass nodes."""
 
-    contains: ClassVar[Contains] = Contains.irregular
-
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
 
@@ -376,10 +248,6 @@ class PassThrough(Operator):
             forward(key, value, timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records."""
-        return forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,44 +282,11 @@ class Branch(Operator):
         return self.predicates
 
 
-def _some(found: Any, verb: str) -> Iterable[Any]:
+def as_iterable(found: Any, verb: str) -> Iterable[Any]:
     """Return what a mapper has made of a record, if it is anything."""
     if found is None:
         raise TypeError(f"the function of {verb} must return an iterable of (key, value) pairs, not None")
     return found  # type: ignore[no-any-return]
-
-
-def _as_pairs(found: list[Any], at: list[int], failed: list[Failed]) -> tuple[list[Any], list[int]]:
-    """Return as pairs what mappers have made of records; of a record nothing from the first on that is none, which is a failure."""
-    pairs: list[Any] = []
-    places: list[int] = []
-    ended = -1
-    for item, place in zip(found, at, strict=True):
-        if place == ended:
-            continue
-        try:
-            pairs.append(as_pair(item, "flat_map"))
-            places.append(place)
-        except TypeError as error:
-            ended = place
-            failed[:] = [other for other in failed if other.at != place]  # it was not called so far
-            failed.append(Failed(place, error))
-    failed.sort(key=lambda one: one.at)
-    return pairs, places
-
-
-def are_pairs(items: list[Any]) -> bool:
-    """Whether all items are tuples of two.
-
-    >>> are_pairs([(1, 2)]), are_pairs([(1, 2), [1, 2]])
-    (True, False)
-    """
-    return all(item.__class__ is tuple and len(item) == 2 for item in items)
-
-
-def split_pairs(pairs: list[Any]) -> tuple[Column, Column]:
-    """Return pairs as two columns."""
-    return Column([pair[0] for pair in pairs]), Column([pair[1] for pair in pairs])
 
 
 def as_pair(result: Any, verb: str) -> tuple[Any, Any]:

@@ -20,10 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from penstock.batch.batch import Batch, Commits, OnBatch
-from penstock.operators.base import Forward, Operator, OperatorContext, Side
-from penstock.operators.outer_join_columns import OuterSide
-from penstock.operators.stream_join_columns import InnerSide
+from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
 from penstock.watermark import LatePolicy
 from penstock.windows import JoinWindows
@@ -50,7 +47,6 @@ class JoinWindow(Operator):
     """
 
     timed: ClassVar[bool] = True
-    tells_places: ClassVar[bool] = True
 
     store: str
     windows: JoinWindows | None = None
@@ -96,23 +92,6 @@ class JoinWindow(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records: they are told before they go on, and kept when all went well."""
-        clock = f"store/{self.store}"
-        tell = context.store(self.store).make_column_add(lambda batch: context.times_of(batch, clock))
-        if tell is None or forward is None or context.late_policies:
-            return None
-
-        def on_batch(batch: Batch, commits: Commits) -> None:
-            tell(batch, commits)
-            forward(batch, commits)
-
-        return on_batch
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamStreamJoin(Operator):
@@ -128,7 +107,6 @@ class StreamStreamJoin(Operator):
     """
 
     timed: ClassVar[bool] = True
-    meets: ClassVar[bool] = True
 
     store_other: str
     windows: JoinWindows
@@ -147,43 +125,7 @@ class StreamStreamJoin(Operator):
             return self._open_inner(context, forward)
         return self._open_outer(context, forward)
 
-    def open_side(self, context: OperatorContext) -> Side | None:
-        """Return the same for many records."""
-        other = context.store(self.store_other)
-        if self.shared_store is not None:
-            return self._open_outer_side(context, other, context.store(self.shared_store))
-        if self.outer:
-            return None
-        return InnerSide(context, self.store_own, other, *self._reach(), self.joiner, self.with_key, self.left_side)
-
-    def _open_outer_side(self, context: OperatorContext, other: Any, parked: Any) -> Side | None:
-        windows = self.windows
-        if context.leads_on:
-            return None
-        return OuterSide(
-            context,
-            self.store_own,
-            other,
-            *self._reach(),
-            self.joiner,
-            self.with_key,
-            self.left_side,
-            self.outer,
-            self.kind == "outer" or not self.left_side,
-            parked,
-            self.clock,
-            (windows.before + windows.grace, windows.after + windows.grace),
-        )
-
-    def touches(self) -> tuple[str, ...]:
-        """The store of what waits, which both sides share."""
-        return () if self.shared_store is None else (self.shared_store,)
-
-    def reads(self) -> tuple[str, ...]:
-        """The store of the other side."""
-        return (self.store_other,)
-
-    def _reach(self) -> tuple[int, int]:
+    def reach(self) -> tuple[int, int]:
         """How far back and ahead of a record of this side the other side's records may lie."""
         windows = self.windows
         return (windows.before, windows.after) if self.left_side else (windows.after, windows.before)
@@ -191,7 +133,7 @@ class StreamStreamJoin(Operator):
     def _open_inner(self, context: OperatorContext, forward: Forward) -> Forward:
         fetch, drop = context.store(self.store_other).fetch_list, context.drop
         join = keyed_joiner(self.joiner, self.with_key, reverse=not self.left_side)
-        before, after = self._reach()
+        before, after = self.reach()
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -208,7 +150,7 @@ class StreamStreamJoin(Operator):
         fetch, drop = context.store(self.store_other).fetch_list, context.drop
         clock = context.event_time(shared=self.clock)
         join = keyed_joiner(self.joiner, self.with_key, reverse=not self.left_side)
-        before, after = self._reach()
+        before, after = self.reach()
         left_side, outer = self.left_side, self.outer
         parked = None if self.shared_store is None else context.store(self.shared_store)
         emit_closed = self._closer(context, parked, forward)

@@ -13,13 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from penstock.batch.batch import OnBatch
 from penstock.errors import TopologyError
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
-from penstock.operators.join_columns import JoinColumns
 from penstock.operators.stream_join import keyed_joiner
 from penstock.record import Headers
-from penstock.state.rows import RowStore
 
 #: (key, as of) -> (value, timestamp) or None
 LookupAsOf: TypeAlias = Callable[[Any, int], "tuple[Any, int] | None"]
@@ -131,17 +128,6 @@ class StreamTableJoin(Operator):
         context.on_time(lambda now: join_released(now - grace), due)
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records, of a table that is read as it is at the moment."""
-        if forward is None or self.grace is not None or self.table.open_as_of(context) is not None:
-            return None
-        read = self.table.open_batch(context)
-        return None if read is None else JoinColumns(read, self.joiner, self.with_key, self.left).open(context, forward)
-
-    def reads(self) -> tuple[str, ...]:
-        """The stores of the table."""
-        return self.table.stores
-
     def delay(self, span: int) -> int:
         """A record waits for late rows of the table."""
         return self.grace or 0
@@ -182,14 +168,6 @@ class StreamGlobalTableJoin(Operator):
                 forward(key, join(key, value, None), timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records; nobody writes to a global table meanwhile."""
-        store = context.store(self.store)
-        read = store.make_column_read() if forward is not None and isinstance(store, RowStore) else None
-        if read is None or forward is None:
-            return None
-        return JoinColumns(read, self.joiner, self.with_key, self.left, self.select).open(context, forward)
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

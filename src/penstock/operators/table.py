@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.batch.batch import OnBatch
-from penstock.operators.base import Contains, Forward, Operator, OperatorContext, TableView
+from penstock.operators.base import Forward, Operator, OperatorContext, TableView
 from penstock.operators.materialized import open_rows
 from penstock.operators.process import open_transformer
 from penstock.operators.table_aggregate import (
@@ -167,8 +166,6 @@ class TableTransformValues(Operator):
 class TableToStream(Operator):
     """Forward the new value of every update, tombstones too; with ``mapper(key, value)``, under another key."""
 
-    contains: ClassVar[Contains] = Contains.irregular
-
     mapper: Callable[[Any, Any], Any] | None = None
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
@@ -185,10 +182,6 @@ class TableToStream(Operator):
             forward(mapper(key, change.new), change.new, timestamp, headers)
 
         return on_record_mapped
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many updates: as columns they are their new values."""
-        return forward if self.mapper is None else None
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

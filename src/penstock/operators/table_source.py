@@ -8,12 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.batch.batch import Batch, Commits, OnBatch
 from penstock.operators.base import Forward, Operator, OperatorContext
-from penstock.operators.folds import with_keys
 from penstock.operators.materialized import open_rows
 from penstock.record import Change, Headers
-from penstock.state.rows import RowStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +20,6 @@ class TableSource(Operator):
     A record without a key is dropped, one without a value deletes the row. A record older than the row still replaces
     it, unless the store is versioned.
     """
-
-    tells_places: ClassVar[bool] = True
 
     store: str | None = None
     send_old: bool = False
@@ -56,32 +51,6 @@ class TableSource(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records: as columns, updates are their new values."""
-        drop = context.drop
-        if self.store is None:
-            return None if forward is None else with_keys(forward, drop)
-        store = context.store(self.store)
-        put = store.make_column_put() if isinstance(store, RowStore) else None
-        if put is None:
-            return None
-        if store.cached:
-            if forward is not None:
-                store.on_flush_batch(forward)
-            return with_keys(put, drop)
-        if forward is None or self.send_old:
-            return None
-
-        def put_and_forward(batch: Batch, commits: Commits) -> None:
-            put(batch, commits)
-            forward(batch, commits)
-
-        return with_keys(put_and_forward, drop)
-
-    def touches(self) -> tuple[str, ...]:
-        """The store, if there is one."""
-        return () if self.store is None else (self.store,)
-
 
 @dataclass(frozen=True, slots=True)
 class PunctualTableSource(TableSource):
@@ -104,10 +73,6 @@ class PunctualTableSource(TableSource):
                 take(key, value, timestamp, headers)
 
         return on_record
-
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return nothing: each record is asked for its time."""
-        return None
 
 
 #: ``KStream.to_table``: the same node under another name.

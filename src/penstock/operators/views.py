@@ -9,15 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from penstock.batch.batch import Batch
-from penstock.batch.column import Column
 from penstock.operators.base import Lookup, OperatorContext, TableView
 from penstock.operators.process import open_transformer
 from penstock.processor.supplier import check_transformer_supplier
 from penstock.record import NO_ORIGIN
-from penstock.serde import Serde
-from penstock.state.as_of import Found, ReadBatch, ReadRaw
-from penstock.state.rows import RowStore
 from penstock.state.spec import StoreKind
 
 #: reads a versioned table: (key, as of) -> (value, timestamp) | None
@@ -60,16 +55,6 @@ class StoreView(TableView):
             return None if version is None else (version.value, version.timestamp)
 
         return lookup
-
-    def open_batch(self, context: OperatorContext) -> ReadBatch | None:
-        """Return what reads the rows of many keys: of a plain store."""
-        store = context.store(self.store)
-        return store.make_column_read() if isinstance(store, RowStore) else None
-
-    def open_raw(self, context: OperatorContext, key: Serde[Any], value: Serde[Any]) -> ReadRaw | None:
-        """Return what reads rows as they are stored: of a plain store that has these serdes."""
-        store = context.store(self.store)
-        return store.make_raw_read() if isinstance(store, RowStore) and store.serdes == (key, value) else None
 
 
 def _by_window(store: Any) -> Lookup:
@@ -126,22 +111,6 @@ class DerivedView(TableView):
             return derive(key, find(key, as_of))
 
         return lookup
-
-    def open_batch(self, context: OperatorContext) -> ReadBatch | None:
-        """Return what reads the rows of many keys, where a row follows from its key and the parent's row alone."""
-        read = self.parent.open_batch(context) if self.pure else None
-        if read is None:
-            return None
-        derive, parent = self.derive(context), read
-
-        def derived(keys: Column, batch: Batch) -> Found:
-            found = [
-                None if row is None else derive(key, (row, -1))
-                for key, row in zip(keys.items, parent(keys, batch).rows, strict=True)
-            ]
-            return Found([None if row is None else row[0] for row in found], any(row is None for row in found))
-
-        return derived
 
     def derive(self, context: OperatorContext) -> Derive:
         """Return how a row follows from the parent's row."""

@@ -10,20 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.batch.batch import OnBatch
-from penstock.operators.base import Contains, Emit, Forward, Operator, OperatorContext, table_emitter
-from penstock.operators.each import judge_of
+from penstock.operators.base import Emit, Forward, Operator, OperatorContext, table_emitter
 from penstock.operators.emit import Closed, Closing, EmitStrategy
-from penstock.operators.folds import count_one, fold_values, open_column_fold, with_keys, zero
+from penstock.operators.folds import count_one, zero
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.record import Headers, Windowed
-from penstock.state.window_fold import Hopping
 from penstock.watermark import LatePolicy
 from penstock.windows import FOREVER, TimeWindows, UnlimitedWindows, Windows
-
-#: windows of a record up to which records go by column: a batch is as many times larger meanwhile
-MOST_WINDOWS = 16
 
 __all__ = ["SessionWindowAggregate", "SlidingWindowAggregate", "WindowAggregate"]
 
@@ -42,12 +36,8 @@ class WindowAggregate(Operator):
     send_old: bool = False
 
     @property
-    def contains(self) -> Contains:
-        """Everything, if it counts; else what is irregular, as a record at which a function fails is judged."""
-        return Contains.everything if self._counts else Contains.as_a_whole
-
-    @property
-    def _counts(self) -> bool:
+    def counts(self) -> bool:
+        """Whether it counts, so that no function of the user is called."""
         return self.initializer is zero and self.aggregator is count_one
 
     @property
@@ -58,7 +48,7 @@ class WindowAggregate(Operator):
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         windows = self.windows
-        plain = self._emits_updates and LatePolicy.drop not in context.late_policies
+        plain = self.emits_updates and LatePolicy.drop not in context.late_policies
         if plain and type(windows) is TimeWindows and windows.advance == windows.size:
             return self._open_tumbling(context, forward, windows)
         return self._open_hopping(context, forward)
@@ -99,32 +89,6 @@ class WindowAggregate(Operator):
 
         return on_record
 
-    def open_batch(self, context: OperatorContext, forward: OnBatch | None) -> OnBatch | None:
-        """Return the same for many records, of windows that are not too many for each: a window's row is read and written once."""
-        windows, store = self.windows, context.store(self.store)
-        plain = self._emits_updates and LatePolicy.drop not in context.late_policies
-        if not plain or type(windows) is not TimeWindows or windows.size > MOST_WINDOWS * windows.advance:
-            return None
-        counting = self.initializer is zero and self.aggregator is count_one
-        drop = context.drop
-
-        def drop_late(count: int) -> None:
-            for _ in range(count):
-                drop("late_window")
-
-        on_batch = store.make_column_fold(
-            Hopping(windows.size, windows.advance, windows.grace),
-            self.initializer,
-            None if counting else fold_values(self.aggregator)._replace(judge=judge_of(context)),
-            None if LatePolicy.dead_letter in context.late_policies else drop_late,
-            context.times_of,
-        )
-        return open_column_fold(on_batch and with_keys(on_batch, drop), store, forward, self.send_old)
-
-    def touches(self) -> tuple[str, ...]:
-        """The store."""
-        return (self.store,)
-
     def _open_hopping(self, context: OperatorContext, forward: Forward) -> Forward:
         """Several windows a record, or one without an end; results on close; sources that grant no grace."""
         store = context.store(self.store)
@@ -135,7 +99,7 @@ class WindowAggregate(Operator):
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
         refuses_late = context.refuses_late if LatePolicy.drop in context.late_policies else None
-        close = None if self._emits_updates else self._closing(context, store, forward).close
+        close = None if self.emits_updates else self._closing(context, store, forward).close
         emit = table_emitter(store, forward, self.send_old) if close is None else None
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -165,7 +129,8 @@ class WindowAggregate(Operator):
         return on_record
 
     @property
-    def _emits_updates(self) -> bool:
+    def emits_updates(self) -> bool:
+        """Whether each update leaves, not only the result of a window that closes."""
         return self.emit is EmitStrategy.on_window_update or not isinstance(self.windows, TimeWindows)
 
     @property
@@ -175,7 +140,7 @@ class WindowAggregate(Operator):
 
     def delay(self, span: int) -> int:
         """On close: a window is given out when its end and the grace have passed."""
-        return 0 if self._emits_updates else self.windows.size + self.windows.grace
+        return 0 if self.emits_updates else self.windows.size + self.windows.grace
 
     def _closing(self, context: OperatorContext, store: Any, forward: Forward) -> Closing:
         windows = self.windows

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from penstock.operators.aggregate import StreamCount
+from penstock.plan.batch_paths import BatchPaths, find_batch_paths
 from penstock.plan.levels import find_levels
 from penstock.serde import Serde
 from penstock.state.spec import StoreKind
@@ -83,6 +84,8 @@ class Plan:
     counting: frozenset[str] = frozenset()
     #: source → number of its sub-topology: what one Kafka task would process
     subtopology_of: dict[str, int] = field(default_factory=dict)
+    #: which nodes take batches, and why the others take records one by one
+    batch_paths: BatchPaths = field(default_factory=BatchPaths)
 
     @property
     def timed(self) -> bool:
@@ -288,6 +291,11 @@ def number_subtopologies(plan: Plan) -> Plan:
     return replace(plan, subtopology_of=numbers)
 
 
+def choose_batch_paths(plan: Plan) -> Plan:
+    """Decide which nodes take batches."""
+    return replace(plan, batch_paths=find_batch_paths(plan.topology))
+
+
 #: the passes in order; each takes a plan and returns a plan
 PASSES: tuple[Pass, ...] = (
     level_sources,
@@ -301,6 +309,7 @@ PASSES: tuple[Pass, ...] = (
     scope_stores,
     count_ahead,
     number_subtopologies,
+    choose_batch_paths,
 )
 
 

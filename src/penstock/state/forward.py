@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.batch.batch import Batch, OnBatch, all_or_nothing
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.provenance import Provenance, are_alike, provenance_of
 from penstock.record import Origin
@@ -16,14 +15,12 @@ from penstock.serde import Serde
 from penstock.state.base import Entry
 from penstock.state.write_back import writer_of
 
-
-def forward_batch(forward: OnBatch, columns: Batch) -> bool:
-    """Forward records at a time; False, and nothing has happened, if they must go one by one."""
-    return all_or_nothing([partial(forward, columns)])
+#: forwards the changed rows of a store as a batch; False, and nothing has happened, if they must go one by one
+FlushBatch: TypeAlias = Callable[[Batch], bool]
 
 
 def forward_entries(
-    forward: OnBatch,
+    forward: FlushBatch,
     keys: Column,
     serde: Serde[Any],
     entries: Sequence[Entry],
@@ -41,7 +38,7 @@ def forward_entries(
     if not deletes and any(value is None for value in values):
         return False
     headers = [entry[2] for entry in entries]
-    columns = Batch(
+    batch = Batch(
         keys,
         Column(data=values, serde=serde, made=True),
         np.array([entry[1] for entry in entries] if times is None else times, dtype=np.int64),
@@ -49,7 +46,7 @@ def forward_entries(
         _provenance(entries),
         old=None if old is None else Column(data=old, serde=serde),
     )
-    return forward_batch(forward, columns)
+    return forward(batch)
 
 
 class _Writers(Sequence[Origin]):

@@ -221,7 +221,7 @@ def _pairs(keys: pa.Array, starts: Any, asked: Asked) -> tuple[Any, Any]:
     mine, theirs = codes[: len(keys)], codes[len(keys) :]
     base, span = int(starts.min()), int(starts.max()) - int(starts.min()) + 2
     if (int(codes.max()) + 1) * span >= 1 << 62:
-        raise Fallback
+        raise Fallback("span_too_long")
     spots = mine * span + (starts - base)
     order = np.argsort(spots, kind="stable")
     spots = spots[order]
@@ -230,7 +230,7 @@ def _pairs(keys: pa.Array, starts: Any, asked: Asked) -> tuple[Any, Any]:
     counts = np.maximum(end - begin, 0)
     total = int(counts.sum())
     if total > MOST_PAIRS:
-        raise Fallback
+        raise Fallback("too_many_pairs")
     at = np.repeat(np.arange(len(counts)), counts)
     offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return at, order[offsets + np.repeat(begin, counts)]

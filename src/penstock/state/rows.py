@@ -14,16 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.batch import OnBatch
 from penstock.batch.column import Column
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.state.as_of import ReadBatch, ReadRaw, open_put, open_read, open_read_raw
 from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.event_time import EventTime
-from penstock.state.fold import Fold as Folds
-from penstock.state.fold import Folding, open_fold
-from penstock.state.forward import forward_batch, forward_entries
+from penstock.state.forward import FlushBatch, forward_entries
 from penstock.state.sheet import Sheet
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
@@ -55,18 +51,18 @@ class RowStore(KeyValueVerbs):
         super().__init__(spec, context, key, value)
         self.cached = bool(spec.cached)
         self.stamped = self.stamped or spec.ttl is not None
-        self._rows = WriteBack(state, spec.name, stamped=self.stamped)
-        self._expiry = None if spec.ttl is None else Expiry(state, spec.name, spec.ttl, self._rows)
+        self.rows = WriteBack(state, spec.name, stamped=self.stamped)
+        self._expiry = None if spec.ttl is None else Expiry(state, spec.name, spec.ttl, self.rows)
         self._listener: OnFlush | None = None
         self._send_old = False
-        self._next_number = count(1).__next__
+        self.next_number = count(1).__next__
         self._flushed_to = 0  # number of the last write that has been forwarded
         self._flushed: dict[bytes, Entry] = {}  # what was forwarded in this epoch
-        self._vanished: set[bytes] = (
+        self.vanished: set[bytes] = (
             set()
         )  # rows of this epoch that were deleted before anybody downstream heard of them
         self._announce = False
-        self._on_batch: OnBatch | None = None
+        self._on_batch: FlushBatch | None = None
         if self._expiry is None:
             self.read, self.write = self._make_read(), self._make_write()
         else:
@@ -80,9 +76,9 @@ class RowStore(KeyValueVerbs):
     # ---- the hot verbs
 
     def _make_read(self) -> Callable[[Any], tuple[Any, int] | None]:
-        in_dirty, in_pending, in_base = self._rows.dirty.get, self._rows.pending.get, self._rows.base.get
+        in_dirty, in_pending, in_base = self.rows.dirty.get, self.rows.pending.get, self.rows.base.get
         serialize, deserialize, refuse_key = self._key.serialize, self._value.deserialize, self._refuse_key
-        stamped, sheets, spill = self.stamped, self._rows.sheets, self._rows.spill
+        stamped, sheets, spill = self.stamped, self.rows.sheets, self.rows.spill
 
         def read(key: Any) -> tuple[Any, int] | None:
             if key is None:
@@ -109,10 +105,10 @@ class RowStore(KeyValueVerbs):
         return read
 
     def _make_write(self) -> Callable[..., None]:
-        dirty, context, number, cached = self._rows.dirty, self._context, self._next_number, self.cached
+        dirty, context, number, cached = self.rows.dirty, self._context, self.next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
-        refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self._vanished
-        sheets, spill = self._rows.sheets, self._rows.spill
+        refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self.vanished
+        sheets, spill = self.rows.sheets, self.rows.spill
 
         def write(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
             if key is None:
@@ -147,10 +143,10 @@ class RowStore(KeyValueVerbs):
         """
         if not self.cached or self._expiry is not None:
             return None
-        dirty, in_dirty, read, write = self._rows.dirty, self._rows.dirty.get, self.read, self.write
+        dirty, in_dirty, read, write = self.rows.dirty, self.rows.dirty.get, self.read, self.write
         serialize_key, serialize, deserialize = self._key.serialize, self._value.serialize, self._value.deserialize
         refuse_key, refuse_value, context = self._refuse_key, self._refuse_value, self._context
-        number, sheets, spill = self._next_number, self._rows.sheets, self._rows.spill
+        number, sheets, spill = self.next_number, self.rows.sheets, self.rows.spill
 
         def fold(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -182,37 +178,10 @@ class RowStore(KeyValueVerbs):
 
         return fold
 
-    def make_column_fold(
-        self, initializer: Callable[[], Any], fold: Folds | None, drop: Callable[[str], None] | None = None
-    ) -> OnBatch | None:
-        """Return what folds many records at a time, or None where it would not do: as for ``make_fold``."""
-        if not self.cached or self._expiry is not None:
-            return None
-        return open_fold(self._rows, Folding(self._key, self._value, initializer, fold), self._next_number, drop)
-
-    def make_column_put(self) -> OnBatch | None:
-        """Return what puts the values of many records, and tells of them, or None where rows expire."""
-        if self._expiry is not None:
-            return None
-        number = self._next_number if self.cached else None
-        return open_put(self._rows, self.name, (self._key, self._value), number, self._vanished)
-
-    def make_column_read(self) -> ReadBatch | None:
-        """Return what reads the rows of many records, or None where rows expire."""
-        return None if self._expiry is not None else open_read(self._rows, self.name, (self._key, self._value))
-
-    def make_raw_read(self) -> ReadRaw | None:
-        """Return what reads the rows of many records, with their timestamps, as they are stored; None where rows expire."""
-        return None if self._expiry is not None else open_read_raw(self._rows, self.name)
-
-    def make_prefix_read(self) -> Callable[[list[bytes]], list[list[tuple[bytes, bytes]]]] | None:
-        """Return what reads the rows whose keys begin with each prefix, keys and values as they are stored; None where rows expire."""
-        return None if self._expiry is not None else self._rows.under
-
     # ---- the hot verbs where rows expire
 
     def _make_expiring_read(self, expiry: Expiry) -> Callable[[Any], tuple[Any, int] | None]:
-        lookup, deserialize = self._rows.lookup, self._value.deserialize
+        lookup, deserialize = self.rows.lookup, self._value.deserialize
 
         def read(key: Any) -> tuple[Any, int] | None:
             raw_key = self._raw_key(key)
@@ -237,14 +206,14 @@ class RowStore(KeyValueVerbs):
 
     def peek(self, key: Any) -> tuple[Any, int] | None:
         """Read as ``read`` does, for someone who looks from outside: nothing is forwarded."""
-        row = self._rows.lookup(self._raw_key(key))
+        row = self.rows.lookup(self._raw_key(key))
         if row is None or (self._expiry is not None and row.timestamp <= self._expiry.horizon()):
             return None
         return self._value.deserialize(row.value), row.timestamp
 
     def approximate_num_entries(self) -> int:
         """Return the number of rows: exact while the epoch is small, else as of the last barrier."""
-        return self._rows.count()
+        return self.rows.count()
 
     # ---- the barrier
 
@@ -280,7 +249,7 @@ class RowStore(KeyValueVerbs):
         self._listener = listener
         self._send_old = send_old
 
-    def on_flush_batch(self, listener: OnBatch) -> None:
+    def on_flush_batch(self, listener: FlushBatch) -> None:
         """Register what takes many updates at a time, by their new values, and the old ones where they are asked for."""
         self._on_batch = listener
 
@@ -311,22 +280,22 @@ class RowStore(KeyValueVerbs):
                     self._forward(key, entry)
             return forwarded or bool(changed)
         finally:
-            self._vanished.clear()
+            self.vanished.clear()
             self._context.origin = current
 
     def _forward_sheet(self) -> bool:
         """Forward what was written by column, if that is all, and it can go as it is."""
-        for sheet in self._rows.sheets:
+        for sheet in self.rows.sheets:
             if sheet.flushed is not None or sheet.sealed is not None:
                 return False
             if self._on_batch is not None and not self._flushed:
                 kept, old = self._heard_of(sheet)
-                if not len(kept) or forward_batch(self._on_batch, kept.changes(self._key, self._value, old)):
+                if not len(kept) or self._on_batch(kept.changes(self._key, self._value, old)):
                     kept.flushed = self._flushed
-                    self._rows.sheets[:] = [kept] if len(kept) else []
+                    self.rows.sheets[:] = [kept] if len(kept) else []
                     return True
                 self._on_batch = None
-            self._rows.spill()
+            self.rows.spill()
         return False
 
     def _heard_of(self, sheet: Sheet) -> tuple[Sheet, pa.Array | None]:
@@ -337,25 +306,25 @@ class RowStore(KeyValueVerbs):
         names = sheet.names
         gone = sheet.values.is_null().to_numpy(zero_copy_only=False)
         asked = names if self._send_old else [names[at] for at in np.flatnonzero(gone).tolist()]
-        before = pa.array(self._rows.before_many(asked), pa.binary())
+        before = pa.array(self.rows.before_many(asked), pa.binary())
         old = before if self._send_old else None
         if not deleted:
             return sheet, old
         kept = ~gone
         kept[slice(None) if self._send_old else gone] |= before.is_valid().to_numpy(zero_copy_only=False)
-        if self._announce and self._vanished:
-            kept |= np.array([name in self._vanished for name in names], dtype=bool)
+        if self._announce and self.vanished:
+            kept |= np.array([name in self.vanished for name in names], dtype=bool)
         if kept.all():
             return sheet, old
         return sheet.only(kept), None if old is None else old.filter(pa.array(kept))
 
     def _unforwarded(self) -> list[tuple[bytes, Entry]]:
         """Return the rows written since the last time this was asked, in the order of their last writes."""
-        now = self._next_number()
+        now = self.next_number()
         since, self._flushed_to = self._flushed_to, now
         if now == since + 1:
             return []
-        return sorted((row for row in self._rows.dirty.items() if row[1][4] > since), key=lambda row: row[1][4])
+        return sorted((row for row in self.rows.dirty.items() if row[1][4] > since), key=lambda row: row[1][4])
 
     def _expire_due(self) -> bool:
         expiry = self._expiry
@@ -368,11 +337,11 @@ class RowStore(KeyValueVerbs):
 
     def _expire(self, key: bytes, expiry: Expiry) -> None:
         """Delete an expired row; a store that is not cached tells its listener at once."""
-        row = self._rows.lookup(key)
+        row = self.rows.lookup(key)
         if row is None or row.timestamp > expiry.horizon():
             return  # the listener of another expired row has been here
         end = expiry.end_of(row)
-        self._rows.dirty[key] = (None, end, (), self._context.origin, self._next_number())
+        self.rows.dirty[key] = (None, end, (), self._context.origin, self.next_number())
         if self._listener is not None and not self.cached:
             old = self._value.deserialize(row.value) if self._send_old else None
             self._listener(self._key.deserialize(key), None, old, end, ())
@@ -404,7 +373,7 @@ class RowStore(KeyValueVerbs):
             gone = [key for key, entry in changed if entry[0] is None]
             before = dict(zip(gone, self._forwarded_many(gone), strict=True))
             old = [before.get(key) for key, _ in changed]
-        announced: Collection[bytes] = self._vanished if self._announce else ()
+        announced: Collection[bytes] = self.vanished if self._announce else ()
         return [
             at
             for at, ((key, entry), row) in enumerate(zip(changed, old, strict=True))
@@ -416,7 +385,7 @@ class RowStore(KeyValueVerbs):
         assert self._listener is not None
         value, timestamp, headers, origin, _ = entry
         old = self._forwarded(key) if value is None or self._send_old else None
-        if value is None and old is None and not (self._announce and key in self._vanished):
+        if value is None and old is None and not (self._announce and key in self.vanished):
             return
         self._flushed[key] = entry
         assert origin is not None, "a row without a writer in a cached store"
@@ -434,16 +403,16 @@ class RowStore(KeyValueVerbs):
         """Return what those downstream know of a key: what was forwarded last, else the value before the epoch."""
         entry = self._flushed.get(key)
         if entry is None:
-            return self._rows.before(key)
+            return self.rows.before(key)
         return None if entry[0] is None else Row(entry[0], entry[1])
 
     def _forwarded_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return what those downstream know of many keys, without timestamps."""
         flushed = self._flushed
         if not flushed:
-            return self._rows.before_many(keys)
+            return self.rows.before_many(keys)
         below = [key for key in keys if key not in flushed]
-        known = dict(zip(below, self._rows.before_many(below), strict=True))
+        known = dict(zip(below, self.rows.before_many(below), strict=True))
         return [known[key] if key in known else flushed[key][0] for key in keys]
 
     def snapshot(self) -> dict[str, Any]:
@@ -459,29 +428,29 @@ class RowStore(KeyValueVerbs):
         """Hand out the epoch's rows."""
         if self._listener is None:
             self._expire_due()
-        whole = self._rows.seal_sheet(logged=self.spec.logged)
+        whole = self.rows.seal_sheet(logged=self.spec.logged)
         if whole is not None:
             self._flushed.clear()
             return whole
-        self._rows.spill()
-        rows: Collection[tuple[bytes, Entry]] = self._rows.dirty.items()
+        self.rows.spill()
+        rows: Collection[tuple[bytes, Entry]] = self.rows.dirty.items()
         if self.cached and self._listener is not None:
             rows = [row for row in rows if row[1][0] is not None or not self._never_was(row[0])]
         self._flushed.clear()
         side = {} if self._expiry is None else self._expiry.side_rows(rows)
-        sealed = self._rows.seal(rows, logged=self.spec.logged, headers=self.spec.log_headers)
+        sealed = self.rows.seal(rows, logged=self.spec.logged, headers=self.spec.log_headers)
         sealed.side.update(side)
         return sealed
 
     def _never_was(self, key: bytes) -> bool:
-        return key not in self._flushed and self._rows.before(key) is None
+        return key not in self._flushed and self.rows.before(key) is None
 
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base map."""
-        self._rows.apply(sealed)
+        self.rows.apply(sealed)
 
     def _scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes, int]]:
-        rows = self._rows.scan(lower, upper, reverse)
+        rows = self.rows.scan(lower, upper, reverse)
         if self._expiry is None:
             return rows
         horizon = self._expiry.horizon()

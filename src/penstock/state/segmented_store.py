@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
 
-from penstock.batch.batch import OnBatch
 from penstock.batch.column import Column
 from penstock.errors import SerializationError, StoreError
 from penstock.record import Windowed
 from penstock.serde import Serde
 from penstock.state.base import OnFlush, Sealed, Store, StoreContext
 from penstock.state.event_time import EventTime
-from penstock.state.forward import forward_entries
+from penstock.state.forward import FlushBatch, forward_entries
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
 from penstock.state.segmented import Segmented
@@ -33,31 +32,45 @@ class SegmentedStore(Store):
     ) -> None:
         self.spec = spec
         self.cached = bool(spec.cached) and not spec.retain_duplicates
-        self._rows = rows
+        self.rows = rows
         self._context = context
         self._key = key
         self._value = value
         self._listener: OnFlush | None = None
         self._send_old = False
-        self._next_number = count(1).__next__
+        self.next_number = count(1).__next__
         self._flushed_to = 0  # number of the last write that has been forwarded
         self._flushed: dict[tuple[bytes, Any], Entry] = {}  # what was forwarded in this epoch, one by one
         self._flushed_batches: list[Changes] = []  # and by column since; ``_known`` brings these together
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
         self._writers = 0  # nodes that write here
-        self._on_batch: OnBatch | None = None
+        self._on_batch: FlushBatch | None = None
+
+    @property
+    def key_serde(self) -> Serde[Any]:
+        """The serde of keys."""
+        return self._key
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        """The serde of values."""
+        return self._value
+
+    def drop(self, reason: str) -> None:
+        """Count a record that the store refuses."""
+        self._context.drop(reason)
 
     # ---- reading
 
     def _of_key(self, key: Any, since: int, until: int) -> list[tuple[Any, bytes, int]]:
         if key is None:
             self._refuse_key(key)
-        return self._rows.of_key(self._key.serialize(key), since, until)
+        return self.rows.of_key(self._key.serialize(key), since, until)
 
     def _between(self, lower: Any, upper: Any, since: int, until: int, *, reverse: bool) -> Rows:
         first = None if lower is None else self._key.serialize(lower)
         last = None if upper is None else self._key.serialize(upper)
-        return self._shown(self._rows.scan(since, until, first, last, reverse=reverse))
+        return self._shown(self.rows.scan(since, until, first, last, reverse=reverse))
 
     def _shown(self, found: Iterable[Found]) -> Rows:
         windowed, decode, shape = self._windowed, self._value.deserialize, self._shape
@@ -80,40 +93,40 @@ class SegmentedStore(Store):
 
     def keep_time(self, clock: EventTime) -> None:
         """Go by this clock."""
-        self._rows.clock = clock
+        self.rows.clock = clock
 
     def reach(self) -> None:
         """Come to the time of the clock."""
-        self._rows.reach()
+        self.rows.reach()
 
     def keep_for_later(self) -> None:
         """Seal what is kept now: later steps of the epoch read it."""
-        self._rows.keep_for_later()
+        self.rows.keep_for_later()
 
     def follow(self, put_time: Callable[[int], int] | None = None) -> None:
         """Count a node that writes here; ``put_time``: the greatest time that it has put when its records have come to a time."""
         self._writers += 1
         if put_time is not None:
-            self._rows.put_time = put_time
+            self.rows.put_time = put_time
 
     def watch(self) -> None:
         """Keep in mind the first row that was not emitted on close, for ``earliest``; to be called before the first write."""
-        self._rows.watched = True
+        self.rows.watched = True
 
     def earliest(self) -> int | None:
         """Return the position of the first row that was not emitted on close, or an older one; None if there is none."""
-        return self._rows.earliest()
+        return self.rows.earliest()
 
     # ---- emit on close
 
     @property
     def emitted(self) -> int:
         """Position (start of a window, end of a session) up to which results were emitted on close; −1: none yet."""
-        return self._rows.emitted
+        return self.rows.emitted
 
     @emitted.setter
     def emitted(self, position: int) -> None:
-        self._rows.emitted = position
+        self.rows.emitted = position
 
     # ---- the barrier
 
@@ -132,13 +145,13 @@ class SegmentedStore(Store):
         """Forward what was written since the last flush, once per window, in the order of the last writes."""
         if self._listener is None or not self.cached:
             return False
-        now = self._next_number()
+        now = self.next_number()
         since, self._flushed_to = self._flushed_to, now
         if now == since + 1:
             return False
         changed = [
             (entry[4], key, position, entry)
-            for key, (_, entries) in self._rows.dirty.keys.items()
+            for key, (_, entries) in self.rows.dirty.keys.items()
             for position, entry in entries.items()
             if since < entry[4]
         ]
@@ -157,7 +170,7 @@ class SegmentedStore(Store):
             self._context.origin = current
         return bool(changed)
 
-    def on_flush_batch(self, listener: OnBatch) -> None:
+    def on_flush_batch(self, listener: FlushBatch) -> None:
         """Register what takes many updates at a time, by their new values; only where nobody asks for old ones."""
         self._on_batch = listener
 
@@ -215,21 +228,21 @@ class SegmentedStore(Store):
         entry = self._known().get((key, position))
         if entry is not None:
             return entry[0]
-        row = self._rows.before(key, position) if stored else None
+        row = self.rows.before(key, position) if stored else None
         return None if row is None else row[0]
 
     def snapshot(self) -> dict[str, Any]:
         """Return the store's times, sequence number and mark of emission."""
-        return self._rows.snapshot()
+        return self.rows.snapshot()
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
         """Take in what ``snapshot`` returned."""
-        self._rows.resume(snapshot)
+        self.rows.resume(snapshot)
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows."""
         never_was = self._never_was if self.cached and self._listener is not None else None
-        sealed = self._rows.seal(logged=self.spec.logged, never_was=never_was)
+        sealed = self.rows.seal(logged=self.spec.logged, never_was=never_was)
         self._flushed.clear()
         self._flushed_batches.clear()
         self._refused.clear()
@@ -237,11 +250,11 @@ class SegmentedStore(Store):
 
     def _never_was(self, key: bytes, position: Any) -> bool:
         """Whether nobody has seen a row that is deleted: it was made and deleted within the epoch."""
-        return (key, position) not in self._known() and self._rows.before(key, position) is None
+        return (key, position) not in self._known() and self.rows.before(key, position) is None
 
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base."""
-        self._rows.apply(sealed)
+        self.rows.apply(sealed)
 
     # ---- refusals
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from penstock.batch.batch import OnBatch
 from penstock.batch.column import Column
 from penstock.errors import StoreError
 from penstock.record import Headers, Windowed
@@ -25,10 +24,8 @@ from penstock.state.positions import SESSION
 from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import Changes, SegmentedStore
 from penstock.state.segments import restore_rows
-from penstock.state.session_fold import SessionFold, open_session_fold
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
-from penstock.state.window_fold import TimesOf
 
 
 class SessionStore(SegmentedStore):
@@ -57,7 +54,7 @@ class SessionStore(SegmentedStore):
     # ---- writing
 
     def _make_put(self) -> Callable[..., None]:
-        rows, context, number, cached = self._rows, self._context, self._next_number, self.cached
+        rows, context, number, cached = self.rows, self._context, self.next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
 
@@ -89,27 +86,10 @@ class SessionStore(SegmentedStore):
         """Delete a session; one that is no longer kept is gone already, and nothing is counted."""
         if session[0] is None:
             self._refuse_key(None)
-        if session[2] >= self._rows.kept:
+        if session[2] >= self.rows.kept:
             self.put(session, None, headers)
 
     # ---- many at a time
-
-    def make_column_fold(
-        self,
-        gap: int,
-        grace: int,
-        functions: tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any], Callable[..., None] | None],
-        drops: tuple[Callable[[], None], Callable[[], None] | None],
-        times_of: TimesOf,
-    ) -> OnBatch | None:
-        """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer.
-
-        ``functions``: initializer, aggregator (None: records are counted) and merger; and what judges records at which they fail.
-        """
-        if not self.cached or not self.spec.persistent or self.spec.time_ordered or self._writers != 1:
-            return None
-        fold = SessionFold(self._key, self._value, gap, grace, *functions)
-        return open_session_fold(self._rows, fold, self._next_number, times_of, drops)
 
     def _forward_batch(self, changed: Changes) -> bool:
         """Forward all rows at a time; a delete of what nobody knows is not told."""
@@ -132,9 +112,9 @@ class SessionStore(SegmentedStore):
         """Return the value of exactly this session, or None."""
         if key is None:
             self._refuse_key(key)
-        if end < self._rows.bound:
+        if end < self.rows.bound:
             return None
-        row = self._rows.get(self._key.serialize(key), (end, start))
+        row = self.rows.get(self._key.serialize(key), (end, start))
         return None if row is None else self._value.deserialize(row[0])
 
     def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Rows:
@@ -174,12 +154,12 @@ class SessionStore(SegmentedStore):
 
         Not bounded by the retention, as in Kafka Streams: a session closes one millisecond after it.
         """
-        return self._shown(self._rows.scan(earliest_end, latest_end, by_time=True, expired=True))
+        return self._shown(self.rows.scan(earliest_end, latest_end, by_time=True, expired=True))
 
     def ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Windowed, Any]]:
         """Iterate as ``find_sessions_ended`` does, with the bytes of the keys."""
         decode = self._value.deserialize
-        for key, position, value, _ in self._rows.scan(earliest_end, latest_end, by_time=True, expired=True):
+        for key, position, value, _ in self.rows.scan(earliest_end, latest_end, by_time=True, expired=True):
             yield key, self._windowed(key, position), decode(value)
 
     # ---- shapes and refusals
@@ -196,7 +176,7 @@ class SessionStore(SegmentedStore):
         first = None if lower is None else self._key.serialize(lower)
         last = None if upper is None else self._key.serialize(upper)
         by_time = not self.spec.persistent
-        found = self._rows.scan(earliest_end, MAX_TIME, first, last, reverse=reverse, by_time=by_time)
+        found = self.rows.scan(earliest_end, MAX_TIME, first, last, reverse=reverse, by_time=by_time)
         return self._shown(_started_by(found, latest_start))
 
     def _windowed(self, key: bytes, position: Any) -> Windowed:

@@ -197,13 +197,13 @@ def int64_sums(rows: pa.Array, numbers: Any) -> pa.Array:
     known = rows.drop_null()
     if len(known):
         if pc.min_max(pc.binary_length(known)).as_py() != {"min": 8, "max": 8}:
-            raise Fallback
+            raise Fallback("not_an_int64")
         whole = known.cast(pa.binary(8))
         data = np.frombuffer(whole.buffers()[1], ">i8", len(whole), 8 * whole.offset)
         before[rows.is_valid().to_numpy(zero_copy_only=False)] = data
     after = before + numbers
     if (after < before).any():
-        raise Fallback
+        raise Fallback("sum_overflow")
     packed = pa.py_buffer(after.astype(">i8").tobytes())
     return pa.Array.from_buffers(pa.binary(8), len(rows), [None, packed]).cast(pa.binary())
 

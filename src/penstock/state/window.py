@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from penstock.batch.batch import OnBatch
 from penstock.batch.column import Column
 from penstock.errors import StoreError
 from penstock.record import Headers, ValueAndTimestamp, Windowed
 from penstock.serde import Serde
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
-from penstock.state.fold import Fold, Folding
 from penstock.state.kept_rows import Asked, KeptRows, Matches
 from penstock.state.key_value import Rows
 from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
@@ -27,8 +25,6 @@ from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
-from penstock.state.window_add import open_add
-from penstock.state.window_fold import Hopping, TimesOf, open_window_fold
 from penstock.state.window_sheet import ToldRows
 
 
@@ -70,7 +66,7 @@ class WindowStore(SegmentedStore):
     # ---- the hot verbs
 
     def _make_read(self) -> Callable[[Any, int], tuple[Any, int] | None]:
-        rows, serialize, deserialize = self._rows, self._key.serialize, self._value.deserialize
+        rows, serialize, deserialize = self.rows, self._key.serialize, self._value.deserialize
         in_dirty, before, refuse_key = rows.dirty.keys.get, rows.before, self._refuse_key
         if self.spec.retain_duplicates:
             return self._no_single_value
@@ -96,7 +92,7 @@ class WindowStore(SegmentedStore):
         return read
 
     def _make_write(self) -> Callable[..., None]:
-        rows, context, number, cached = self._rows, self._context, self._next_number, self.cached
+        rows, context, number, cached = self.rows, self._context, self.next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
         in_dirty, put, observe = rows.dirty.keys.get, rows.put, rows.observe
@@ -129,7 +125,7 @@ class WindowStore(SegmentedStore):
         return write
 
     def _make_add(self) -> Callable[..., None]:
-        rows, context = self._rows, self._context
+        rows, context = self.rows, self._context
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, put = self._refuse_key, self._refuse_value, rows.put
         log_only, in_memory = self._log_only, not self.spec.persistent
@@ -160,40 +156,10 @@ class WindowStore(SegmentedStore):
 
         return add
 
-    def make_column_fold(
-        self,
-        windows: Hopping,
-        initializer: Callable[[], Any],
-        fold: Fold | None,
-        drop_late: Callable[[int], None] | None,
-        times_of: TimesOf,
-    ) -> OnBatch | None:
-        """Return what folds many records at a time, or None where it would not do: only for a cached store with one writer."""
-        if not self.cached or self.spec.retain_duplicates or self._writers != 1:
-            return None
-        folding = Folding(self._key, self._value, initializer, fold)
-        return open_window_fold(self._rows, folding, self._next_number, times_of, windows, drop_late)
-
-    def make_column_add(self, times_of: TimesOf) -> OnBatch | None:
-        """Return what does ``add`` for many records at a time; None for a store without duplicates, or with an index by time."""
-        if not isinstance(self._rows, KeptRows) or self.spec.time_ordered:
-            return None
-        return open_add(self._rows, self.name, (self._key, self._value), self._context.drop, times_of)
-
     def find(self, asked: Asked, told: ToldRows | None, times: Any) -> Matches | None:
         """Return the rows of a store with duplicates that records ask for, as they are at their places, at these times of the store."""
-        assert isinstance(self._rows, KeptRows)
-        return self._rows.find(asked, told, times)
-
-    @property
-    def key_serde(self) -> Serde[Any]:
-        """The serde of keys."""
-        return self._key
-
-    @property
-    def value_serde(self) -> Serde[Any]:
-        """The serde of values."""
-        return self._value
+        assert isinstance(self.rows, KeptRows)
+        return self.rows.find(asked, told, times)
 
     def _flushed_keys(self, keys: Sequence[bytes], positions: Sequence[Any]) -> Column | None:
         if self.spec.retain_duplicates or not self._size:
@@ -204,7 +170,7 @@ class WindowStore(SegmentedStore):
 
     def _log_only(self, raw_key: bytes, start: int, raw: bytes | None, headers: Headers) -> None:
         """Log the put with the present sequence number, as Kafka does, though the store has nothing to keep."""
-        rows, timestamp = self._rows, self._context.origin.timestamp
+        rows, timestamp = self.rows, self._context.origin.timestamp
         row = raw_key + rows.positions.suffix((start, rows.sequence))
         rows.only_logged.append((row, raw, timestamp, headers if self.spec.log_headers else ()))
 
@@ -232,8 +198,8 @@ class WindowStore(SegmentedStore):
 
         Past the retention, too, as long as the segment is there: a window closes when its store may have come further.
         """
-        decode_key, decode, start_of = self._key.deserialize, self._value.deserialize, self._rows.positions.time
-        for key, position, value, timestamp in self._rows.scan(since, until, by_time=True, expired=True):
+        decode_key, decode, start_of = self._key.deserialize, self._value.deserialize, self.rows.positions.time
+        for key, position, value, timestamp in self.rows.scan(since, until, by_time=True, expired=True):
             yield key, decode_key(key), start_of(position), decode(value), timestamp
 
     # ---- Kafka's verbs
@@ -296,7 +262,7 @@ class WindowStore(SegmentedStore):
         return Rows((start, shape(value, timestamp)) for start, value, timestamp in rows)
 
     def _windowed(self, key: bytes, position: Any) -> Windowed:
-        start = self._rows.positions.time(position)
+        start = self.rows.positions.time(position)
         return Windowed(self._key.deserialize(key), start, min(start + self._size, MAX_TIME))
 
     def _shape(self, value: Any, timestamp: int) -> Any:

@@ -117,4 +117,4 @@ class ToldRows(NamedTuple):
         if self.items is not None and len(at):
             now = binary(Column([self.items[place] for place in at.tolist()]).bytes_of(self.serde))
             if not now.equals(self.data.take(pa.array(at))):
-                raise Fallback
+                raise Fallback("value_changed")

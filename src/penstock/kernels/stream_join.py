@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from penstock.batch.batch import Batch, Commits, present
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.merge import binary, merge_batches
-from penstock.operators.base import Met, OperatorContext
+from penstock.kernels.kernel import JoinResult, KernelContext
+from penstock.kernels.transaction import BatchTransaction, present
 from penstock.state.kept_rows import Asked, Matches
 from penstock.state.window import WindowStore
 
 
 @dataclass(frozen=True, slots=True)
-class InnerSide:
+class InnerJoinSide:
     """One side of an inner join: ``joiner(left, right)``, or ``(key, left, right)`` with ``with_key``."""
 
-    context: OperatorContext
+    context: KernelContext
     own: str
     other: WindowStore
     before: int
@@ -29,13 +30,13 @@ class InnerSide:
     with_key: bool
     left: bool
 
-    def meet(self, parts: Sequence[tuple[Any, Batch]], commits: Commits) -> Met:
+    def join_batches(self, parts: Sequence[tuple[Any, Batch]], transaction: BatchTransaction) -> JoinResult:
         """Join the records of both sides; the results in the order of their places."""
         found: list[Batch] = []
         checks: list[Callable[[], None]] = []
         for side, batch in parts:
-            assert isinstance(side, InnerSide)
-            joined = side.join(batch, commits, checks)
+            assert isinstance(side, InnerJoinSide)
+            joined = side.join(batch, transaction, checks)
             if joined is not None:
                 found.append(joined)
 
@@ -43,11 +44,11 @@ class InnerSide:
             for unchanged in checks:
                 unchanged()
 
-        return Met(merge_batches(found) if found else None, check)
+        return JoinResult(merge_batches(found) if found else None, check)
 
-    def join(self, batch: Batch, commits: Commits, checks: list[Callable[[], None]]) -> Batch | None:
+    def join(self, batch: Batch, transaction: BatchTransaction, checks: list[Callable[[], None]]) -> Batch | None:
         """Return the results of this side's records, in order."""
-        at = present(commits, self.context.drop, null_key=batch.keys, null_value=batch.values)
+        at = present(transaction, self.context.drop, null_key=batch.keys, null_value=batch.values)
         if at is not None:
             batch = batch.pick(at)
         matches = self.find(batch) if len(batch) else None

@@ -1,4 +1,4 @@
-"""Folds by column into the sessions of a cached store: the sessions of a key are read once, merged record by record, and written once.
+"""Kernel of aggregations over session windows: the sessions of a key are read once, merged record by record, and written once.
 
 Between two records of a key nothing is read or written. A session that came and went meanwhile was never there; one that was there
 before is deleted when its turn comes, as one by one.
@@ -7,20 +7,27 @@ before is deleted when its turn comes, as one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.grouping import KeyGroups
+from penstock.kernels.kernel import Kernel, KernelContext, NodeFacts, TimesOf, own_store
+from penstock.kernels.transaction import BatchTransaction, OnBatch, forwarding
+from penstock.kernels.user_calls import judge_of
+from penstock.kernels.window import count_or_whole, refuses_windows
+from penstock.operators.emit import EmitStrategy
+from penstock.operators.session import SessionWindowAggregate
 from penstock.serde import Serde
 from penstock.serde.traits import kept_classes
 from penstock.state.segmented import Segmented
-from penstock.state.window_fold import TimesOf
+from penstock.watermark import LatePolicy
 
 #: classes whose objects nobody can change
 _FIXED = frozenset({int, str, bytes, float, bool})
@@ -59,7 +66,7 @@ def open_session_fold(
     """
     drop_null, drop_late = drops
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         nulls = len(batch)
         if batch.keys.has_nulls:
             batch = batch.pick([at for at, key in enumerate(batch.keys.items) if key is not None])
@@ -67,9 +74,9 @@ def open_session_fold(
         now = times_of(batch)
         folded = _Folded(rows, fold, batch, now)
         if folded.late and drop_late is None:
-            raise Fallback
+            raise Fallback("late_record")
         if (np.diff(now) < 0).any() or (len(now) and now[0] < rows.observed):  # what has expired would be there again
-            raise Fallback
+            raise Fallback("time_went_back")
         keys, positions, entries = folded.rows()
 
         def commit() -> None:
@@ -82,7 +89,7 @@ def open_session_fold(
             if fold.judge is not None:
                 fold.judge(batch, sorted(folded.failed, key=lambda failed: failed[0]))
 
-        commits.append(commit)
+        transaction.on_commit(commit)
 
     return on_batch
 
@@ -112,7 +119,7 @@ class _Folded:
         order, starts, ends = groups.order.tolist(), groups.starts.tolist(), groups.ends.tolist()
         times = batch.timestamps.tolist()
         if times and min(times) < 0:
-            raise Fallback
+            raise Fallback("negative_time")
         counting = self._fold.aggregator is None
         items: list[Any] = [] if counting else batch.values.items
         if not len(batch):
@@ -152,7 +159,9 @@ class _Folded:
                 self.late += 1
                 continue
             if end < least[place] or (found and found[0][0] < least[place]):
-                raise Fallback  # whether it is still there depends on the moment; of a late record it does not matter
+                raise Fallback(
+                    "expired_session"
+                )  # whether it is still there depends on the moment; of a late record it does not matter
             ends[place] = end
             if found and (
                 start != end or end != time
@@ -196,13 +205,13 @@ class _Folded:
         try:
             return self._fold.value.serialize(value)
         except Exception as error:  # one by one it is judged
-            raise Fallback from error
+            raise Fallback("value_refused") from error
 
     def _aggregated(self, name: Any, item: Any, value: Any) -> Any:
         assert self._fold.aggregator is not None
         result = self._fold.aggregator(name, item, value)
         if result is None:
-            raise Fallback
+            raise Fallback("row_deleted")
         return result
 
     def rows(self) -> tuple[list[bytes], list[tuple[int, int]], Iterator[tuple[Any, ...]]]:
@@ -221,3 +230,29 @@ class _Folded:
 
 def _turn(write: Write) -> tuple[int, int]:
     return write[:2]
+
+
+def open_sessions(operator: SessionWindowAggregate, context: KernelContext, forward: OnBatch | None) -> OnBatch:
+    """Return what folds records into sessions."""
+    store, drop, windows = context.store(operator.store), context.drop, operator.windows
+    if forward is not None and not operator.send_old:  # only a store of plain rows tells old values by batch
+        store.on_flush_batch(forwarding(forward))
+    aggregator = None if operator.counts else operator.aggregator
+    functions = operator.initializer, aggregator, operator.merger, judge_of(context)
+    fold = SessionFold(store.key_serde, store.value_serde, windows.gap, windows.grace, *functions)
+    drop_late = None if LatePolicy.dead_letter in context.late_policies else partial(drop, "late_session")
+    return open_session_fold(
+        store.rows, fold, store.next_number, context.times_of, (partial(drop, "null_key"), drop_late)
+    )
+
+
+def _refuses(operator: SessionWindowAggregate, facts: NodeFacts) -> str | None:
+    spec = facts.spec(operator.store)
+    if operator.emit is EmitStrategy.on_window_close:
+        return "it emits on window close"
+    if not spec.persistent or spec.time_ordered:
+        return f"store {operator.store} is in memory, or ordered by time"
+    return refuses_windows(operator, facts)
+
+
+SESSIONS = Kernel(open_sessions, _refuses, own_store, count_or_whole, ends=True)

@@ -15,7 +15,7 @@ from penstock.state.kept_rows import Matches
 from penstock.state.keys import join_side_key, join_side_value, parse_join_side_key
 
 if TYPE_CHECKING:
-    from penstock.operators.outer_join_columns import OuterSide
+    from penstock.kernels.outer_join import OuterJoinSide
 
 #: no turn is as late
 NEVER = 1 << 62
@@ -27,7 +27,7 @@ class Part(NamedTuple):
     A turn is a place that nobody shares: a source record may have become several.
     """
 
-    side: OuterSide
+    side: OuterJoinSide
     batch: Batch
     turns: Any
     now: Any
@@ -41,7 +41,7 @@ class Part(NamedTuple):
         return np.flatnonzero(alone)
 
 
-class Waiting(NamedTuple):
+class UnmatchedRows(NamedTuple):
     """Records of a part that wait: which of its records they are, the turns of those that find them, the looks that find them closed."""
 
     part: Part
@@ -54,7 +54,7 @@ class Waiting(NamedTuple):
 Staying: TypeAlias = tuple[int, tuple[bytes, bytes, int]]
 
 
-class Closed(NamedTuple):
+class ClosedRow(NamedTuple):
     """A row that leaves: which look has found it closed, the time that closed it, its time, side and key, its number, its value.
 
     In this order they leave, as one by one: at the move of time that closes them, by time, side and key.
@@ -86,7 +86,7 @@ class Looks(NamedTuple):
         return np.maximum(np.searchsorted(self.now, due, "right"), np.searchsorted(self.turns, behind, "right"))
 
 
-def waiting_of(part: Part, known: list[Part], looks: Looks) -> Waiting | None:
+def waiting_of(part: Part, known: list[Part], looks: Looks) -> UnmatchedRows | None:
     """Return the records that wait, and for how long."""
     side, lone = part.side, part.lone()
     times = part.batch.timestamps[lone]
@@ -98,13 +98,13 @@ def waiting_of(part: Part, known: list[Part], looks: Looks) -> Waiting | None:
     if (times < part.now[lone] - wait).any() or not np.isin(
         lone, told.at
     ).all():  # some are not kept: nobody finds them
-        raise Fallback
+        raise Fallback("expired_record")
     found = np.full(len(part.turns), NEVER, dtype=np.int64)
     for other in known:
         if other.side.left is not side.left and other.matches is not None:
             mine = other.matches.told >= 0
             np.minimum.at(found, told.at[other.matches.told[mine]], other.turns[other.matches.at[mine]])
-    return Waiting(part, lone, found[lone], looks.first(times + wait, part.turns[lone]))
+    return UnmatchedRows(part, lone, found[lone], looks.first(times + wait, part.turns[lone]))
 
 
 def found_before(known: list[Part]) -> dict[bytes, tuple[int, int]]:
@@ -124,7 +124,7 @@ def found_before(known: list[Part]) -> dict[bytes, tuple[int, int]]:
     return found
 
 
-def note_waiting(one: Waiting, looks: Looks, closed: list[Closed], staying: list[Staying]) -> None:
+def note_waiting(one: UnmatchedRows, looks: Looks, closed: list[ClosedRow], staying: list[Staying]) -> None:
     """Note which of the records that wait leave, and which stay; those that are found do neither."""
     part, side = one.part, one.part.side
     ends = np.append(looks.turns, NEVER)[one.closed]
@@ -137,23 +137,23 @@ def note_waiting(one: Waiting, looks: Looks, closed: list[Closed], staying: list
     for number, key, value, time, turn in zip(chosen.tolist(), keys, values, times, turns, strict=True):
         if leaves[number]:
             reached = side.closed_at(time, side.left)
-            closed.append(Closed(int(one.closed[number]), reached, time, side.left, key, number, value))
+            closed.append(ClosedRow(int(one.closed[number]), reached, time, side.left, key, number, value))
         else:
             row = join_side_key(time, side.left, key), join_side_value(side.left, value), time
             staying.append((turn, row))
 
 
-def check_apart(one: Waiting, stored: dict[bytes, bytes]) -> None:
+def check_apart(one: UnmatchedRows, stored: dict[bytes, bytes]) -> None:
     """Refuse records that come to wait with others of their key, side and time, which were there before, and go."""
     rows = [parse_join_side_key(raw_key) for raw_key in stored]
     side, times = one.part.side, one.part.batch.timestamps
     at = one.at[np.isin(times[one.at], [time for time, left, _ in rows if left is side.left])]
     keys = binary(one.part.batch.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
     if any(join_side_key(time, side.left, key) in stored for key, time in zip(keys, times[at].tolist(), strict=True)):
-        raise Fallback
+        raise Fallback("same_time_twice")
 
 
-def closed_results(part: Part, number: int, closed: list[Closed], looks: Looks) -> InTurn | None:
+def closed_results(part: Part, number: int, closed: list[ClosedRow], looks: Looks) -> InTurn | None:
     """Return what the records of a part have found closed."""
     mine = [row for row in closed if looks.part[row.look] == number]
     if not mine:

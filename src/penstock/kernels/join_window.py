@@ -1,22 +1,25 @@
-"""Records that are put by column into a window store that keeps duplicates: told with their places, written when all went well."""
+"""Kernel of the window of a stream join: records are published with their positions, and put into the store when all went well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.merge import binary
+from penstock.kernels.kernel import Effects, Kernel, KernelContext, NodeFacts, TimesOf
+from penstock.kernels.transaction import BatchTransaction, OnBatch
+from penstock.operators.stream_join import JoinWindow
 from penstock.serde import Serde
 from penstock.serde.traits import is_canonical
 from penstock.state.kept_rows import KeptRows
 from penstock.state.keys import MAX_SEQUENCE
-from penstock.state.window_fold import TimesOf
 from penstock.state.window_sheet import ToldRows, WindowSheet
 
 
@@ -32,7 +35,7 @@ def open_add(
     One without a value, and one that is too old, takes a sequence number, and is only logged.
     """
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         if batch.keys.has_nulls:
             batch = batch.pick(np.flatnonzero(_there(batch.keys)).tolist())
         if not len(batch):
@@ -59,7 +62,7 @@ def open_add(
             if len(told.places):
                 rows.lay(told.sheet)
 
-        commits.append(commit)
+        transaction.on_commit(commit)
 
     return on_batch
 
@@ -68,9 +71,9 @@ def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], batch: Batch) 
     """Return all records as rows, whether or not they are kept, and which of them have a value."""
     count, valued = len(batch), _there(batch.values)
     if int(batch.timestamps.min()) < 0 or rows.sequence + count > MAX_SEQUENCE:
-        raise Fallback
+        raise Fallback("negative_time_or_sequence_over")
     if not rows.spec.persistent and not valued.all():  # a store in memory takes in their time
-        raise Fallback
+        raise Fallback("null_value")
     headers = batch.headers if batch.headers is not None and any(batch.headers) else None
     sheet = WindowSheet(
         binary(batch.keys.bytes_of(serdes[0])),
@@ -103,3 +106,32 @@ def _there(column: Column) -> Any:
     if not column.has_nulls:
         return np.ones(len(column), dtype=bool)
     return np.array([item is not None for item in column.items], dtype=bool)
+
+
+def open_join_window(operator: JoinWindow, context: KernelContext, forward: OnBatch) -> OnBatch:
+    """Return what publishes records before they go on, and keeps them when all went well."""
+    store, clock = context.store(operator.store), f"store/{operator.store}"
+    times_of = partial(context.times_of, shared=clock)
+    publish = open_add(store.rows, store.name, (store.key_serde, store.value_serde), store.drop, times_of)
+
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
+        publish(batch, transaction)
+        forward(batch, transaction)
+
+    return on_batch
+
+
+def _refuses(operator: JoinWindow, facts: NodeFacts) -> str | None:
+    spec = facts.spec(operator.store)
+    if facts.late_policies:
+        return "a source has a late policy, so that each record is asked for its source"
+    if not spec.retain_duplicates or spec.time_ordered:
+        return f"store {operator.store} does not keep duplicates, or is ordered by time"
+    return None
+
+
+def _effects(operator: JoinWindow) -> Effects:
+    return Effects(writes=(operator.store,), publishes=True)
+
+
+JOIN_WINDOW = Kernel(open_join_window, _refuses, _effects)

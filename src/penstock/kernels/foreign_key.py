@@ -1,7 +1,6 @@
-"""Foreign-key joins by column: what `operators.foreign_key_join` does with single records, thousands at a time.
+"""Kernels of foreign-key joins, the way there: subscriptions go from the left table to the store of the right one.
 
-Here is the way of subscriptions, from the left table to the store of the right one; the way back is in `foreign_key_responses`.
-Both stay bytes from one end to the other.
+The way back is in `foreign_key_responses`. Both stay bytes from one end to the other.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.foreign_key import Subscriptions, read_subscriptions, write_combined, write_subscriptions
 from penstock.batch.murmur3 import murmur3_128_of
-from penstock.operators.base import OperatorContext
-from penstock.serde import Serde
+from penstock.kernels.kernel import Kernel, KernelContext, NodeFacts, own_store
+from penstock.kernels.table_rows import open_put_to
+from penstock.kernels.transaction import BatchTransaction, OnBatch
+from penstock.operators.foreign_key_join import ForeignKeySerdes, SubscriptionReceive, SubscriptionSend
 from penstock.serde.foreign_key import (
     CombinedKeySerde,
     Instruction,
-    SubscriptionResponseWrapperSerde,
-    SubscriptionWrapperSerde,
 )
 from penstock.serde.traits import is_stable
 from penstock.state.rows import RowStore
@@ -37,29 +36,6 @@ ALWAYS_TELL = int(Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
 TELL_IF_FOUND = int(Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
 
 
-class Sides(NamedTuple):
-    """The serdes of a join: of the left table's key, the right table's key, and the right table's value."""
-
-    primary_key: Serde[Any]
-    foreign_key: Serde[Any]
-    foreign_value: Serde[Any]
-
-    @property
-    def subscription(self) -> Serde[Any]:
-        """The serde of subscriptions."""
-        return SubscriptionWrapperSerde(self.primary_key)
-
-    @property
-    def response(self) -> Serde[Any]:
-        """The serde of responses."""
-        return SubscriptionResponseWrapperSerde(self.foreign_value)
-
-    @property
-    def stay_bytes(self) -> bool:
-        """Whether keys and values that were written may go on as they are."""
-        return all(map(is_stable, self))
-
-
 class _Sent(NamedTuple):
     """What is sent for updates: of which update each is, whether it is about the new key or the old one, and the instruction."""
 
@@ -68,21 +44,21 @@ class _Sent(NamedTuple):
     instruction: Any
 
 
-def open_send(
-    context: OperatorContext,
-    forward: OnBatch,
-    sides: Sides,
-    value: Serde[Any],
-    extract: Callable[..., Any],
-    left: bool,
-    with_key: bool,
-) -> OnBatch:
+def open_send(operator: SubscriptionSend, context: KernelContext, forward: OnBatch) -> OnBatch:
     """Return what sends subscriptions for updates of the left table, which have old values."""
+    sides, value, extract, left, with_key = (
+        operator.sides,
+        operator.value,
+        operator.extract,
+        operator.left,
+        operator.with_key,
+    )
+    assert sides is not None
     drop, instructions = context.drop, _left_instructions if left else _inner_instructions
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         if batch.old is None:
-            raise Fallback
+            raise Fallback("no_old_values")
         new, old = batch.values, batch.old
         new_keys, old_keys = (
             Column(_extracted(extract, batch.keys if with_key else None, rows)) for rows in (new, old)
@@ -92,7 +68,7 @@ def open_send(
         same = there[0] & there[1] & pc.fill_null(pc.equal(*foreign), False).to_numpy(zero_copy_only=False)
         deleted = _is_none(new.items)
         if not left:
-            drop_all(commits, drop, "null_foreign_key", int((~there[0] & ~deleted).sum()))
+            transaction.drop(drop, "null_foreign_key", int((~there[0] & ~deleted).sum()))
         sent = instructions(there[0], there[1], same, deleted & _is_none(old.items))
         if not len(sent.at):
             return
@@ -108,7 +84,7 @@ def open_send(
             made=True,
         )
         values = Column(data=data, serde=sides.subscription, made=True)
-        forward(batch.spread(sent.at.tolist(), keys, values), commits)
+        forward(batch.spread(sent.at.tolist(), keys, values), transaction)
 
     return on_batch
 
@@ -148,15 +124,14 @@ def _with_leaving(sent: Any, moved: Any, new: Any, instruction: Any) -> _Sent:
     return _Sent(at, new[at] & ~leaving, np.where(leaving, LEAVE, instruction[at]))
 
 
-def open_receive(context: OperatorContext, forward: OnBatch, store: RowStore) -> OnBatch | None:
+def open_receive(operator: SubscriptionReceive, context: KernelContext, forward: OnBatch) -> OnBatch:
     """Return what keeps subscriptions, and hands them on, keyed by their foreign keys."""
-    (combined, subscription), put, drop = store.serdes, store.make_column_put(), context.drop
+    store: RowStore = context.store(operator.store)
+    (combined, subscription), put, drop = store.serdes, open_put_to(store), context.drop
     assert isinstance(combined, CombinedKeySerde)
-    foreign_key, primary_key = combined.parts
-    if put is None or not (is_stable(foreign_key) and is_stable(primary_key)):
-        return None
+    foreign_key, _ = combined.parts
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         keys = batch.keys.arrow_of(foreign_key)
         data = batch.values.arrow_of(subscription, read=True)
         subscriptions = read_subscriptions(data)
@@ -164,7 +139,7 @@ def open_receive(context: OperatorContext, forward: OnBatch, store: RowStore) ->
         if keys.null_count:
             known = is_valid(keys)
             refused = ~known & (subscriptions.instructions != ALWAYS_TELL)
-            drop_all(commits, drop, "null_foreign_key", int(refused.sum()))
+            transaction.drop(drop, "null_foreign_key", int(refused.sum()))
             kept, handed = batch.pick(np.flatnonzero(known).tolist()), batch.pick(np.flatnonzero(~refused).tolist())
             mask = pa.array(known)
             keys, data = keys.filter(mask), data.filter(mask)
@@ -177,22 +152,11 @@ def open_receive(context: OperatorContext, forward: OnBatch, store: RowStore) ->
             stay = pa.array(subscriptions.instructions > LEAVE_AND_TELL)
             rows = pc.if_else(stay, data, pa.scalar(None, pa.binary()))
             named = Column(data=write_combined(keys, subscriptions.primary_keys), serde=combined, made=True)
-            put(kept.having(named, Column(data=rows, serde=subscription, made=True)), commits)
+            put(kept.having(named, Column(data=rows, serde=subscription, made=True)), transaction)
         if len(handed):
-            forward(handed, commits)
+            forward(handed, transaction)
 
     return on_batch
-
-
-def drop_all(commits: Commits, drop: Callable[[str], None], reason: str, count: int) -> None:
-    """Count so many records as dropped, once all has gone well."""
-
-    def commit() -> None:
-        for _ in range(count):
-            drop(reason)
-
-    if count:
-        commits.append(commit)
 
 
 def is_valid(data: pa.Array) -> Any:
@@ -202,3 +166,23 @@ def is_valid(data: pa.Array) -> Any:
 
 def _is_none(items: list[Any]) -> Any:
     return np.fromiter(map(is_, items, repeat(None)), dtype=bool, count=len(items))
+
+
+def _refuses_send(operator: SubscriptionSend, facts: NodeFacts) -> str | None:
+    return refuses_serdes(operator.sides) or ("the left table is versioned" if operator.versioned else None)
+
+
+def _refuses_receive(operator: SubscriptionReceive, facts: NodeFacts) -> str | None:
+    combined, _ = facts.serdes(operator.store)
+    if not isinstance(combined, CombinedKeySerde) or not all(map(is_stable, combined.parts)):
+        return "keys may be written in several ways, so that their bytes do not tell which are equal"
+    return facts.not_plain(operator.store)
+
+
+def refuses_serdes(sides: ForeignKeySerdes | None) -> str | None:
+    """Return why subscriptions cannot stay bytes; None if they can."""
+    return "its serdes are not known" if sides is None else None
+
+
+SEND = Kernel(open_send, _refuses_send)
+RECEIVE = Kernel(open_receive, _refuses_receive, own_store)

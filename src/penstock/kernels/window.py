@@ -1,23 +1,31 @@
-"""Folds by column into the windows of a cached store: as ``fold``, with a window start beside each key, and time."""
+"""Kernel of aggregations over time windows: as ``aggregate``, with a window start beside each key, and time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.batch import Batch
 from penstock.batch.fallback import Fallback, FallbackAfterCall
 from penstock.batch.grouping import KeyGroups
-from penstock.state.fold import Failed, Folding
+from penstock.kernels.aggregate import fold_values, refuses_uncached
+from penstock.kernels.fold import FailedRecords, Folding
+from penstock.kernels.kernel import FallbackScope, Kernel, KernelContext, NodeFacts, TimesOf, own_store
+from penstock.kernels.transaction import BatchTransaction, OnBatch, forwarding, with_keys
+from penstock.kernels.user_calls import judge_of
+from penstock.operators.session import SessionWindowAggregate
+from penstock.operators.windowed import WindowAggregate
 from penstock.state.segmented import Segmented
 from penstock.state.sheet import Folded, before_of, order_of_places
+from penstock.watermark import LatePolicy
+from penstock.windows import TimeWindows
 
-#: gives the time of the node at many records, each included
-TimesOf: TypeAlias = Callable[[Batch], Any]
+#: windows of a record up to which records go by batch: a batch is as many times larger meanwhile
+MOST_WINDOWS = 16
 
 
 class Hopping(NamedTuple):
@@ -43,7 +51,7 @@ class Hopping(NamedTuple):
         return places, first[places] + since * self.advance
 
 
-class Rows(NamedTuple):
+class WindowRows(NamedTuple):
     """New rows of windows: keys, where their windows start, what they are, and which write of all was the last one of each."""
 
     names: pa.Array
@@ -51,18 +59,18 @@ class Rows(NamedTuple):
     folded: Folded
     writes: Any
 
-    def in_order(self) -> Rows:
+    def in_order(self) -> WindowRows:
         """Return them in the order of the last writes."""
         order = order_of_places(self.writes)
         at, (values, times, last) = pa.array(order), self.folded
         folded = Folded(values.take(at), times[order], last[order])
-        return Rows(self.names.take(at), self.opens[order], folded, self.writes[order])
+        return WindowRows(self.names.take(at), self.opens[order], folded, self.writes[order])
 
-    def where(self, mask: pa.Array) -> Rows:
+    def where(self, mask: pa.Array) -> WindowRows:
         """Return some of them."""
         kept, (values, times, last) = mask.to_numpy(zero_copy_only=False), self.folded
         folded = Folded(values.filter(mask), times[kept], last[kept])
-        return Rows(self.names.filter(mask), self.opens[kept], folded, self.writes[kept])
+        return WindowRows(self.names.filter(mask), self.opens[kept], folded, self.writes[kept])
 
 
 def open_window_fold(
@@ -78,16 +86,16 @@ def open_window_fold(
     ``drop_late``: counts so many late records; None: each of them must be looked at.
     """
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         keys = batch.keys.arrow_of(folding.key)
         if keys.null_count:
-            raise Fallback
+            raise Fallback("null_key")
         now = times_of(batch)
         at, starts = windows.starts(batch.timestamps)
         in_time = starts + windows.size > now[at] - windows.grace
         late = int(len(in_time) - in_time.sum())
         if late and drop_late is None:
-            raise Fallback
+            raise Fallback("late_record")
         at, starts = at[in_time], starts[in_time]
         _check_kept(rows, now[at], starts)
         made, failed = None, dict[int, Exception]()
@@ -106,9 +114,9 @@ def open_window_fold(
             if failed and folding.fold is not None and folding.fold.judge is not None:
                 folding.fold.judge(batch, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
-        commits.append(commit)
+        transaction.on_commit(commit)
 
-    def fold_windows(batch: Batch, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> Rows:
+    def fold_windows(batch: Batch, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> WindowRows:
         """Fold the records at these places, each with its key and the start of its window; ``failed``: those that are not, by index."""
         firsts, window = np.unique(starts, return_inverse=True)
         groups = KeyGroups(keys, window)
@@ -118,9 +126,9 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        mine = None if folding.fold is None or folding.fold.judge is None else Failed({}, {})
+        mine = None if folding.fold is None or folding.fold.judge is None else FailedRecords({}, {})
         folded = folding.folded(batch, groups, folding.items(batch, groups, at), before_of(found), at, failed=mine)
-        made = Rows(groups.names, firsts[groups.parts], folded, groups.last)
+        made = WindowRows(groups.names, firsts[groups.parts], folded, groups.last)
         if mine is None or not mine.at:
             return made
         failed.update((int(groups.order[index]), error) for index, error in mine.at.items())
@@ -129,7 +137,7 @@ def open_window_fold(
             writes[group] = groups.order[index]
         return made._replace(writes=writes).where(folded.values.is_valid())
 
-    def fold_hopping(batch: Batch, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> Rows:
+    def fold_hopping(batch: Batch, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> WindowRows:
         """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
         shared, parts = batch.as_shared(), []
         for start in np.unique(starts).tolist():
@@ -137,12 +145,12 @@ def open_window_fold(
             fails = dict[int, Exception]()
             part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine], fails)
             if fails:  # one by one such a record does not come to its other windows
-                raise FallbackAfterCall
+                raise FallbackAfterCall("function_raised")
             parts.append(part._replace(writes=mine[part.writes]))
         names, opens, folded, writes = zip(*parts, strict=True)
         values, times, last = zip(*folded, strict=True)
         together = Folded(pa.concat_arrays(values), np.concatenate(times), np.concatenate(last))
-        return Rows(pa.concat_arrays(names), np.concatenate(opens), together, np.concatenate(writes))
+        return WindowRows(pa.concat_arrays(names), np.concatenate(opens), together, np.concatenate(writes))
 
     return on_batch
 
@@ -152,4 +160,55 @@ def _check_kept(rows: Segmented, now: Any, starts: Any) -> None:
     for start in np.unique(starts).tolist():
         oldest, _, bound = rows.limits(rows.put_time(int(now[starts == start].max())))
         if start < max(oldest, bound):
-            raise Fallback
+            raise Fallback("expired_window")
+
+
+def open_windows(operator: WindowAggregate, context: KernelContext, forward: OnBatch | None) -> OnBatch:
+    """Return what folds records into windows: the row of a window is read and written once."""
+    windows, store, drop = operator.windows, context.store(operator.store), context.drop
+    assert isinstance(windows, TimeWindows)
+    if forward is not None and not operator.send_old:  # only a store of plain rows tells old values by batch
+        store.on_flush_batch(forwarding(forward))
+    fold = None if operator.counts else fold_values(operator.aggregator)._replace(judge=judge_of(context))
+
+    def drop_late(count: int) -> None:
+        for _ in range(count):
+            drop("late_window")
+
+    on_batch = open_window_fold(
+        store.rows,
+        Folding(store.key_serde, store.value_serde, operator.initializer, fold),
+        store.next_number,
+        context.times_of,
+        Hopping(windows.size, windows.advance, windows.grace),
+        None if LatePolicy.dead_letter in context.late_policies else drop_late,
+    )
+    return with_keys(on_batch, drop)
+
+
+def refuses_windows(operator: Any, facts: NodeFacts) -> str | None:
+    """Return why records cannot be folded into a window or session store together; None if they can."""
+    if LatePolicy.drop in facts.late_policies:
+        return "a source drops late records without grace, so that each record is asked for its source"
+    if facts.writers(operator.store) != 1:
+        return f"several nodes write to store {operator.store}"
+    return refuses_uncached(operator.store, facts)
+
+
+def _refuses(operator: WindowAggregate, facts: NodeFacts) -> str | None:
+    windows = operator.windows
+    if not operator.emits_updates:
+        return "it emits on window close"
+    if type(windows) is not TimeWindows:
+        return f"{type(windows).__name__} have no kernel"
+    if windows.size > MOST_WINDOWS * windows.advance:
+        return f"a record is in more than {MOST_WINDOWS} windows"
+    return refuses_windows(operator, facts)
+
+
+def count_or_whole(operator: WindowAggregate | SessionWindowAggregate) -> FallbackScope:
+    """Everything goes to the record path at the node if it counts; else all records together, as functions may have been called."""
+    return FallbackScope.node if operator.counts else FallbackScope.node_as_a_whole
+
+
+WINDOWS = Kernel(open_windows, _refuses, own_store, count_or_whole, ends=True)

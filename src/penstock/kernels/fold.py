@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.batch import Batch, Commits, OnBatch, present
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback, FallbackAfterCall, InputChanged
 from penstock.batch.grouping import KeyGroups
+from penstock.kernels.transaction import BatchTransaction, OnBatch, present
 from penstock.serde import Serde, Serdes
 from penstock.serde.traits import kept_classes
 from penstock.state.sheet import Before, Folded, Sheet, int64_sums
@@ -55,7 +56,7 @@ def settler(serde: Serde[Any]) -> Callable[[Any], Any]:
 
     def settle(value: Any) -> Any:
         if value is None:
-            raise FallbackAfterCall
+            raise FallbackAfterCall("row_deleted")
         return serde.deserialize(serde.serialize(value))
 
     return settle
@@ -67,7 +68,7 @@ def kept_between(serde: Serde[Any], batch: Batch) -> frozenset[type]:
     return classes & _FIXED if batch.shared else classes
 
 
-class Failed(NamedTuple):
+class FailedRecords(NamedTuple):
     """Records at which a function has failed, by their index in the order of the groups; of groups with such, the last record folded."""
 
     at: dict[int, Exception]
@@ -96,7 +97,7 @@ class Folding(NamedTuple):
         before: Before,
         at: Any = None,
         left: Left | None = None,
-        failed: Failed | None = None,
+        failed: FailedRecords | None = None,
     ) -> Folded:
         """Return the new row of each group, of their ``items`` and of what there was before.
 
@@ -181,7 +182,7 @@ class Folding(NamedTuple):
                 new[group] = made
                 replaced.append(begun)
         if not are_apart([*new, *replaced]):
-            raise FallbackAfterCall
+            raise FallbackAfterCall("shared_aggregate")
         return new
 
     def _folded_but_failed(
@@ -192,7 +193,7 @@ class Folding(NamedTuple):
         items: list[Any],
         before: pa.Array,
         places: Any,
-        failed: Failed,
+        failed: FailedRecords,
     ) -> pa.Array:
         """Return the new rows, without the records at which a function has failed: these, and few around them, are folded one by one."""
         left: Left = {}
@@ -216,7 +217,7 @@ class Folding(NamedTuple):
         try:
             return self._written(new, groups, None)
         except Exception as error:  # one by one it is judged
-            raise FallbackAfterCall from error
+            raise FallbackAfterCall("value_refused") from error
 
     def _one_by_one(
         self,
@@ -226,7 +227,7 @@ class Folding(NamedTuple):
         places: Any,
         part: tuple[int, int],
         old: bytes | None,
-        failed: Failed,
+        failed: FailedRecords,
     ) -> bytes | None:
         """Fold values of a key, as they were, into a row."""
         begin, end = part
@@ -238,7 +239,7 @@ class Folding(NamedTuple):
                 continue
             old = _row(self.value, made)
             if old is None:  # it is deleted, and may begin again, or cannot be written
-                raise FallbackAfterCall
+                raise FallbackAfterCall("row_deleted")
         return old
 
     def _in_slices(
@@ -264,7 +265,7 @@ class Folding(NamedTuple):
         """Return new rows as bytes."""
         if left is None:
             if any(map(is_, new, repeat(None))):
-                raise FallbackAfterCall
+                raise FallbackAfterCall("row_deleted")
             return Column(new).arrow_of(self.value)
         try:
             rows = Column(new).arrow_of(self.value)
@@ -304,7 +305,7 @@ def _first(calls: Iterator[Any], groups: KeyGroups, left: Left | None) -> list[A
                 raise
             failed = 1
         if failed and left is None:
-            raise FallbackAfterCall
+            raise FallbackAfterCall("function_raised")
         for group in range(len(new), len(new) + failed):
             assert left is not None
             left[group] = int(groups.starts[group])
@@ -332,17 +333,17 @@ def open_fold(
     all others are, with few of the same key before and after them.
     """
 
-    def fold_some(batch: Batch, commits: Commits) -> _Rest | None:
+    def fold_some(batch: Batch, transaction: BatchTransaction) -> _Rest | None:
         try:
             keys = batch.keys.arrow_of(folding.key)
         except Exception as error:
-            raise Fallback from error
+            raise Fallback("key_refused") from error
         if keys.null_count:
-            return fold_present(batch, commits)
+            return fold_present(batch, transaction)
         groups = KeyGroups(keys)
         items = folding.items(batch, groups)
         if batch.counts is None and batch.values.has_nulls:
-            return fold_present(batch, commits)
+            return fold_present(batch, transaction)
         left: Left | None = None if folding.fold is None or folding.fold.single is None else {}
         folded, names = folding.folded(batch, groups, items, rows.before_fold(groups.names), left=left), groups.names
         rest = None
@@ -353,14 +354,14 @@ def open_fold(
             names = names.filter(there)
             folded = Folded(folded.values.filter(there), folded.times[kept], folded.last[kept])
         if len(names):
-            commits.append(lambda: rows.lay(Sheet(names, folded, batch, number)))
+            transaction.on_commit(lambda: rows.lay(Sheet(names, folded, batch, number)))
         return rest
 
-    def fold_present(batch: Batch, commits: Commits) -> _Rest | None:
+    def fold_present(batch: Batch, transaction: BatchTransaction) -> _Rest | None:
         if drop is None:
-            raise Fallback
-        at = present(commits, drop, null_key=batch.keys, null_value=batch.values)
-        return fold_some(batch.pick(at), commits) if at else None
+            raise Fallback("null_key_or_value")
+        at = present(transaction, drop, null_key=batch.keys, null_value=batch.values)
+        return fold_some(batch.pick(at), transaction) if at else None
 
     def fold_rest(rest: _Rest | None) -> None:
         assert folding.fold is not None
@@ -368,21 +369,20 @@ def open_fold(
         while rest is not None:
             folding.fold.single(rest.small)
             batch, rest = rest.others, None
-            commits: Commits = []
+            transaction = BatchTransaction()
             try:
-                rest = fold_some(batch, commits) if len(batch) else None
+                rest = fold_some(batch, transaction) if len(batch) else None
             except Exception:  # whatever it is: one by one a record is told of, or judged
                 unchanged = batch.unchanged()
                 assert unchanged is not None
                 folding.fold.single(unchanged)
                 return
-            for commit in commits:
-                commit()
+            transaction.commit()
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
-        rest = fold_some(batch, commits)
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
+        rest = fold_some(batch, transaction)
         if rest is not None:
-            commits.append(lambda: fold_rest(rest))
+            transaction.on_commit(lambda: fold_rest(rest))
 
     return on_batch
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from penstock.batch.batch import Batch, Commits
+from penstock.batch.batch import Batch
 from penstock.batch.fallback import InputChanged
-from penstock.operators.base import OperatorContext
+from penstock.kernels.kernel import KernelContext
+from penstock.kernels.transaction import BatchTransaction
 
 
-class Failed(NamedTuple):
+class FailedCall(NamedTuple):
     """A record that a function failed at: its place among those it was called for, and what was raised."""
 
     at: int
@@ -19,14 +20,18 @@ class Failed(NamedTuple):
 
 
 def call_each(
-    context: OperatorContext, batch: Batch, commits: Commits, function: Callable[..., Any], *args: Iterable[Any]
+    context: KernelContext,
+    batch: Batch,
+    transaction: BatchTransaction,
+    function: Callable[..., Any],
+    *args: Iterable[Any],
 ) -> tuple[Batch, list[Any]]:
     """Call a function for each record; return the records that it did not fail at, and its answers.
 
     It sees each record once, whatever it does with others. ``args``: what it is called with, a column each.
     """
     answers: list[Any] = []
-    failed: list[Failed] = []
+    failed: list[FailedCall] = []
     calls, count = map(function, *args), len(batch)
     while True:
         try:
@@ -36,25 +41,25 @@ def call_each(
             error: Exception = StopIteration()  # raised by the function, it ends the calls
         except Exception as raised:
             error = raised
-        failed.append(Failed(len(answers) + len(failed), error))
+        failed.append(FailedCall(len(answers) + len(failed), error))
         if not context.forgives:
             break
     if not failed:
         return batch, answers
-    judge_each(context, batch, commits, failed)
+    judge_each(context, batch, transaction, failed)
     gone = {at for at, _ in failed}
     return batch.pick([at for at in range(count) if at not in gone]), answers
 
 
-def judge_each(context: OperatorContext, batch: Batch, commits: Commits, failed: list[Failed]) -> None:
+def judge_each(context: KernelContext, batch: Batch, transaction: BatchTransaction, failed: list[FailedCall]) -> None:
     """Let the records that a function failed at be judged, if all goes well; one by one, where the first failure is the end."""
     if failed and not context.forgives:
         raise InputChanged from failed[0].error
     if failed:
-        commits.append(partial(_judge, context, batch, failed))
+        transaction.on_commit(partial(_judge, context, batch, failed))
 
 
-def _judge(context: OperatorContext, batch: Batch, failed: list[Failed]) -> None:
+def _judge(context: KernelContext, batch: Batch, failed: list[FailedCall]) -> None:
     keys, values, times = batch.keys.items, batch.values.items, batch.timestamps
     for at, error in failed:
         context.origin = batch.origin(at)
@@ -62,8 +67,8 @@ def _judge(context: OperatorContext, batch: Batch, failed: list[Failed]) -> None
         context.judge(keys[at], values[at], int(times[at]), headers, error)
 
 
-def judge_of(context: OperatorContext) -> Callable[[Batch, list[tuple[int, Exception]]], None] | None:
+def judge_of(context: KernelContext) -> Callable[[Batch, list[tuple[int, Exception]]], None] | None:
     """Return what judges records that a function failed at, by their places; None where the first failure is the end."""
     if not context.forgives:
         return None
-    return lambda batch, failed: _judge(context, batch, [Failed(*one) for one in failed])
+    return lambda batch, failed: _judge(context, batch, [FailedCall(*one) for one in failed])

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.batch import Batch, Commits, OnBatch
+from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.grouping import KeyGroups, key_order
+from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.serde import Serde
 from penstock.serde.json_lines import json_lines
+from penstock.state.rows import RowStore
 from penstock.state.sheet import Folded, Sheet
 from penstock.state.write_back import WriteBack
 
@@ -51,7 +53,7 @@ class RawFound(NamedTuple):
 ReadRaw: TypeAlias = Callable[[pa.Array, Batch], RawFound]
 
 
-class Told(NamedTuple):
+class PublishedRows(NamedTuple):
     """Updates of a store that are not written yet: keys, places in ascending order, new rows (None: deleted), times."""
 
     keys: pa.Array
@@ -59,7 +61,7 @@ class Told(NamedTuple):
     rows: list[Any]
     times: Any = None
 
-    def pairs(self) -> Told:
+    def pairs(self) -> PublishedRows:
         """Return the same with rows of (value, timestamp)."""
         times = self.times.tolist()
         rows = [None if raw is None else (raw, time) for raw, time in zip(self.rows, times, strict=True)]
@@ -79,11 +81,13 @@ def open_put(
     """
     key_serde, value_serde = serdes
 
-    def on_batch(batch: Batch, commits: Commits) -> None:
+    def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         keys, values = batch.keys.arrow_of(key_serde), batch.values.arrow_of(value_serde)
         provenance = batch.provenance
         if provenance.places is not None:
-            provenance.told[name] = Told(keys, batch.of_source(provenance.places), values.to_pylist(), batch.timestamps)
+            provenance.told[name] = PublishedRows(
+                keys, batch.of_source(provenance.places), values.to_pylist(), batch.timestamps
+            )
         groups = None
         if len(keys) >= FEW and batch.headers is None and rows.is_untouched():
             groups = KeyGroups(keys)
@@ -97,9 +101,15 @@ def open_put(
             folded = Folded(newest, batch.timestamps[groups.last], groups.last)
             rows.lay(Sheet(groups.names, folded, batch, number or _unnumbered))
 
-        commits.append(commit)
+        transaction.on_commit(commit)
 
     return on_batch
+
+
+def open_put_to(store: RowStore) -> OnBatch:
+    """Return what puts the values of records into the rows of a store."""
+    number = store.next_number if store.cached else None
+    return open_put(store.rows, store.name, store.serdes, number, store.vanished)
 
 
 def _unnumbered() -> int:
@@ -149,7 +159,7 @@ def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]])
     def read(keys: Column, batch: Batch) -> Found:
         data, provenance = keys.arrow_of(serdes[0]), batch.provenance
         if data.null_count:
-            raise Fallback
+            raise Fallback("null_key")
         told = None if provenance.places is None else provenance.told.get(name)
         return _decoded(*_versions(rows.get_many, data, batch, told), serdes[1])
 
@@ -174,7 +184,7 @@ def open_read_raw(rows: WriteBack, name: str) -> ReadRaw:
 Look: TypeAlias = Callable[[list[bytes]], list[Any]]
 
 
-def _versions(look: Look, keys: pa.Array, batch: Batch, told: Told | None) -> tuple[list[Any], Any]:
+def _versions(look: Look, keys: pa.Array, batch: Batch, told: PublishedRows | None) -> tuple[list[Any], Any]:
     if told is None:
         return rows_now(look, keys)
     return rows_as_of(look, keys, batch.of_source(batch.provenance.places), told)
@@ -191,7 +201,7 @@ def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
     column = Column(data=data, serde=serde)
     items = column.items
     if column.has_nulls and sum(map(is_, items, repeat(None))) != gaps:  # a row that is there, and reads as none
-        raise Fallback
+        raise Fallback("row_reads_as_null")
     return Found(items, bool(gaps))
 
 
@@ -207,13 +217,13 @@ def rows_now(look: Look, keys: pa.Array) -> tuple[list[Any], Any]:
     return look(names.take(pa.array(order)).to_pylist()), rank[at]
 
 
-def rows_as_of(look: Look, keys: pa.Array, places: Any, told: Told) -> tuple[list[Any], Any]:
+def rows_as_of(look: Look, keys: pa.Array, places: Any, told: PublishedRows) -> tuple[list[Any], Any]:
     """Return rows, and which of them each key has at its place: the last one told in front of it, or else the one that is written.
 
     >>> from penstock.state.memory import MemoryState
     >>> store = WriteBack(MemoryState(), "s", stamped=False)
     >>> store.base.write([(b"a", b"old"), (b"b", b"b")])
-    >>> told = Told(pa.array([b"a", b"a"]), np.array([1, 3]), [b"new", None])
+    >>> told = PublishedRows(pa.array([b"a", b"a"]), np.array([1, 3]), [b"new", None])
     >>> found, at = rows_as_of(store.get_many, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), told)
     >>> [found[place] for place in at]
     [b'old', b'b', b'new', None]
