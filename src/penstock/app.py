@@ -238,6 +238,7 @@ class App:
             "dropped_records": sum(totals.dropped.values()),
             "dropped_by_reason": by_reason,
             "dropped_by_node": dict(totals.dropped),
+            "batch_fallbacks": dict(totals.fallbacks),
             "refused": dict(totals.refused),
             "retries": totals.retries,
             "lag": loop.lag,

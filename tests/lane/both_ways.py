@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.kernels import fallback, fold, table_rows
 from penstock.lane import mixed, reading, run
 from penstock.lane.envelope import (
     CHANGELOG,
@@ -211,6 +210,8 @@ def both_ways(
     ``most``: rows of several sources that go together at most. ``by_key``: between different keys the order does not matter, but for dead
     letters. ``how``: as ``Runs`` takes it.
     """
+    from penstock.kernels import fallback, fold, table_rows  # ``Runs`` must work without them
+
     ways = [(1, 1, 1), (NEVER, 16, NEVER), *([(1, 1, NEVER)] if apart else [])]
     seen = []
     for few, short, few_mixed in ways:

@@ -21,6 +21,7 @@ class Form(StrEnum):
     mermaid = "mermaid"
     svg = "svg"
     json = "json"
+    plan = "plan"
 
 
 def topology(
@@ -32,7 +33,10 @@ def topology(
         ),
     ],
     form: Annotated[
-        Form, typer.Option("--format", "-f", help="Kafka's text, a Mermaid flowchart, a picture, or data.")
+        Form,
+        typer.Option(
+            "--format", "-f", help="Kafka's text, a Mermaid flowchart, a picture, data, or the steps that run it."
+        ),
     ] = Form.text,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", dir_okay=False)] = None,
     optimize: Annotated[
@@ -58,12 +62,17 @@ def rendered(found: Topology, form: Form) -> str:
     """Return a topology in one of the forms."""
     import json
 
+    from penstock.plan.plan import make_plan
+
+    plan = make_plan(found)
     match form:
         case Form.text:
             return found.describe()
         case Form.mermaid:
-            return found.to_mermaid()
+            return found.to_mermaid(plan.batch_paths.notes())
         case Form.svg:
-            return found.to_svg()
+            return found.to_svg(plan.batch_paths.notes())
         case Form.json:
             return json.dumps(found.to_json(), indent=2) + "\n"
+        case Form.plan:
+            return plan.explain() + "\n"

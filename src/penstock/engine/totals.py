@@ -21,6 +21,8 @@ class Totals:
     records_in: int = 0
     records_out: Counter[str] = field(default_factory=Counter)
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: batches that went to the record path, by node and reason
+    fallbacks: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     retries: int = 0
     #: microseconds by step of the driver, and by phase of the lanes, of all epochs and of the last one
@@ -40,5 +42,7 @@ class Totals:
             phases.update(report.spent)
             for node, reason, count in report.dropped:
                 self.dropped[node, reason] += count
+            for node, reason, count in report.fallbacks:
+                self.fallbacks[node, reason] += count
         self.profile = {f"lane: {phase}": phases[phase] for phase in PHASES if phase in phases} | self.last
         self.spent.update(self.profile)

@@ -130,7 +130,8 @@ class NodeContext:
         return bool(self._task.config["on_processing_error"] != "fail")
 
     def one_by_one(self, batch: Batch) -> None:
-        """Run a batch through this node record by record."""
+        """Run a batch through this node record by record: its kernel has sorted out what a function failed at, or deletes."""
+        self._task.fell_back(self.node, "failed_or_deleted")
         self._task.process_at(self.node, batch)
 
     def calls(self, spec: CallSpec) -> Calls:

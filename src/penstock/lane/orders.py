@@ -152,6 +152,8 @@ class Report(msgspec.Struct):
     reached: list[tuple[str, int, int]] = []
     marks: list[tuple[str, int, int]] = []
     dropped: list[tuple[str, str, int]] = []
+    #: batches that went to the record path: (node, reason, how many)
+    fallbacks: list[tuple[str, str, int]] = []
     commit_requested: bool = False
     #: user code keeps resources in the process of the task
     resources: bool = False

@@ -476,6 +476,7 @@ class StepRun:
             yield from self._writes(shard, task)
         for (node, reason), count in task.dropped.items():
             self._report.dropped.append((node, reason, count))
+        self._report.fallbacks += [(*counter, count) for counter, count in task.fallbacks.items()]
         self._report.commit_requested |= task.commit_requested
         if self._step.exchange:
             self._report.snapshots[shard] = task.snapshot()

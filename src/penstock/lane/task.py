@@ -114,6 +114,7 @@ class Task:
         self._sources: dict[str | None, SourceNode | None] = {None: None}
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
+        self._batch_paths = batch_paths
         self._batch_path = None if batch_paths is None else batch_paths.open(self)
         self.stores: dict[str, Any] = self._open_stores()
         self.entries: dict[str, Forward] = {}
@@ -157,7 +158,11 @@ class Task:
         path = self._batch_path
         if path is None or not path.takes(sources):
             return False
-        return not (self.time.waits and self.time.stops_batches(self._below(sources)))
+        if not (self.time.waits and self.time.stops_batches(self._below(sources))):
+            return True
+        if self._batch_paths is not None and sources[0] not in self._batch_paths.reasons:  # not known to the plan
+            self.fell_back(sources[0], "time_between_records")
+        return False
 
     def _below(self, sources: Iterable[str]) -> set[str]:
         """Return the nodes that records of these sources reach."""

@@ -147,6 +147,11 @@ class Operator(ABC):
     waits: ClassVar[bool] = False
 
     @property
+    def releases(self) -> bool:
+        """Whether rows may leave because time has come, between two records, so that these cannot go as a batch."""
+        return False
+
+    @property
     def shared_clock(self) -> str | None:
         """The name of the clock that the node shares with another one, if it does."""
         return None

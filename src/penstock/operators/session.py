@@ -91,6 +91,11 @@ class SessionWindowAggregate(Operator):
 
         return on_record
 
+    @property
+    def releases(self) -> bool:
+        """On close: windows leave when they close."""
+        return self.emit is EmitStrategy.on_window_close
+
     def delay(self, span: int) -> int:
         """On close: a session is given out when no record can belong to it any more."""
         return self.windows.gap + self.windows.grace if self.emit is EmitStrategy.on_window_close else 0

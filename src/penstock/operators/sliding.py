@@ -87,6 +87,11 @@ class SlidingWindowAggregate(Operator):
         """The length of a window."""
         return self.windows.difference
 
+    @property
+    def releases(self) -> bool:
+        """On close: windows leave when they close."""
+        return self.emit is EmitStrategy.on_window_close
+
     def delay(self, span: int) -> int:
         """On close: a window is given out when its end and the grace have passed."""
         on_close = self.emit is EmitStrategy.on_window_close

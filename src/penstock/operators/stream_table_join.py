@@ -128,6 +128,11 @@ class StreamTableJoin(Operator):
         context.on_time(lambda now: join_released(now - grace), due)
         return on_record
 
+    @property
+    def releases(self) -> bool:
+        """With a grace: records wait in a buffer."""
+        return self.grace is not None
+
     def delay(self, span: int) -> int:
         """A record waits for late rows of the table."""
         return self.grace or 0

@@ -42,6 +42,11 @@ class Suppress(Operator):
     parent: TableView | None = None
     windowed: str | None = None
 
+    @property
+    def releases(self) -> bool:
+        """Rows wait for their time."""
+        return True
+
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
         buffer, clock = context.store(self.store), context.event_time()

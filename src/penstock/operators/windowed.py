@@ -138,6 +138,11 @@ class WindowAggregate(Operator):
         """The size of a window."""
         return self.windows.size
 
+    @property
+    def releases(self) -> bool:
+        """On close: windows leave when they close."""
+        return not self.emits_updates
+
     def delay(self, span: int) -> int:
         """On close: a window is given out when its end and the grace have passed."""
         return 0 if self.emits_updates else self.windows.size + self.windows.grace

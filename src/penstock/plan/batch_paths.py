@@ -7,21 +7,18 @@ This is the seam to `kernels/`: no other module outside of that package imports 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from penstock.plan.feeds import forwarded_at_once
-from penstock.topology.node import SourceNode
+from penstock.topology.node import ProcessorNode, SourceNode
 from penstock.topology.topology import Topology
 
 if TYPE_CHECKING:
     from penstock.kernels.batch_path import BatchPath
     from penstock.kernels.chain import KernelChains
-
-#: what to say of a node that takes batches
-BY_BATCH = "by batch"
 
 
 def has_kernels() -> bool:
@@ -44,10 +41,9 @@ class BatchPaths:
 
         return BatchPath(task, self.chains)
 
-    def explain(self, node: str) -> str:
-        """Return how a node takes its records."""
-        reason = self.reasons.get(node)
-        return BY_BATCH if reason is None else f"record by record: {reason}"
+    def notes(self) -> dict[str, str]:
+        """Return what a picture says of the nodes that take records one by one."""
+        return {node: f"record by record: {reason}" for node, reason in self.reasons.items()}
 
 
 def find_batch_paths(topology: Topology) -> BatchPaths:
@@ -60,6 +56,16 @@ def find_batch_paths(topology: Topology) -> BatchPaths:
 
     chains = find_chains(topology, forwarded_at_once(topology))
     return BatchPaths(_reasons(topology, chains), chains)
+
+
+def stopped_by_time(topology: Topology, nodes: Iterable[str]) -> str | None:
+    """Return a node of a step that lets rows leave between two records, or whose store does, so that none of its records go as a batch."""
+    for name in nodes:
+        node = topology.nodes[name]
+        expires = any(topology.stores[store].ttl is not None for store in topology.stores_of(name))
+        if expires or (isinstance(node, ProcessorNode) and node.operator.releases):
+            return name
+    return None
 
 
 def _none(topology: Topology, reason: str) -> BatchPaths:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from penstock.operators.aggregate import StreamCount
-from penstock.plan.batch_paths import BatchPaths, find_batch_paths
+from penstock.plan.batch_paths import BatchPaths, find_batch_paths, stopped_by_time
 from penstock.plan.levels import find_levels
 from penstock.serde import Serde
 from penstock.state.spec import StoreKind
@@ -61,11 +61,13 @@ class Plan:
         reads    lines
         runs     KSTREAM-SOURCE-0000000000, KSTREAM-KEY-SELECT-0000000001, counts-repartition-filter, counts-repartition-sink
         sends    counts-repartition to step 1
+        by batch all
     exchange by shard
     step 1  in the lanes
         reads    counts-repartition
         runs     counts-repartition-source, KSTREAM-AGGREGATE-0000000002
         stores   counts
+        by batch all
     """
 
     topology: Topology
@@ -108,6 +110,7 @@ class Plan:
                 lines.append("exchange by shard")
             lines.append(f"step {step.level}  {'in the lanes' if step.exchange else 'where the records are read'}")
             lines += [f"    {title:<8} {', '.join(names)}" for title, names in self._parts(step) if names]
+            lines += [f"    records  {node}: {reason}" for node, reason in self._one_by_one(step)]
         return "\n".join(lines)
 
     def _parts(self, step: Step) -> list[tuple[str, list[str]]]:
@@ -116,13 +119,20 @@ class Plan:
         sinks = [node for name in step.nodes if isinstance(node := nodes[name], SinkNode)]
         sends = [f"{s.topic} to step {self.level_of[self.source_of(str(s.topic))]}" for s in sinks if s.internal]
         writes = [s.topic or "(extracted)" for s in sinks if not s.internal]
+        batched = [name for name in step.nodes if name not in self.batch_paths.reasons]
         return [
             ("reads", reads),
             ("runs", list(step.nodes)),
             ("stores", list(step.stores)),
             ("sends", sends),
             ("writes", writes),
+            ("by batch", ["all"] if len(batched) == len(step.nodes) else batched),
         ]
+
+    def _one_by_one(self, step: Step) -> list[tuple[str, str]]:
+        """Return the nodes that take records one by one, and why."""
+        reasons = self.batch_paths.reasons
+        return [(name, reasons[name]) for name in step.nodes if name in reasons]
 
     def _topics(self, source: str) -> tuple[str, ...]:
         node = self.topology.nodes[source]
@@ -292,8 +302,14 @@ def number_subtopologies(plan: Plan) -> Plan:
 
 
 def choose_batch_paths(plan: Plan) -> Plan:
-    """Decide which nodes take batches."""
-    return replace(plan, batch_paths=find_batch_paths(plan.topology))
+    """Decide which nodes take batches: not those of a step in which rows leave by time, between two records."""
+    paths = find_batch_paths(plan.topology)
+    reasons = dict(paths.reasons)
+    for step in plan.steps:
+        if (waits := stopped_by_time(plan.topology, step.nodes)) is not None:
+            told = f"rows of {waits} leave when time has come, between two records of its step"
+            reasons.update((name, reasons.get(name, told)) for name in step.nodes)
+    return replace(plan, batch_paths=replace(paths, reasons=reasons))
 
 
 #: the passes in order; each takes a plan and returns a plan

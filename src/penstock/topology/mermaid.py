@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.topology.describe import sink_label, source_label
@@ -12,8 +13,12 @@ if TYPE_CHECKING:
     from penstock.topology.readable import ReadableTopology
 
 
-def to_mermaid(topology: ReadableTopology) -> str:
-    """Return a flowchart: sub-topologies are subgraphs, topics are slanted boxes, schedules round ones, stores cylinders."""
+def to_mermaid(topology: ReadableTopology, notes: Mapping[str, str] | None = None) -> str:
+    """Return a flowchart: sub-topologies are subgraphs, topics are slanted boxes, schedules round ones, stores cylinders.
+
+    ``notes``: something to say of nodes, by their names; such have a dashed border.
+    """
+    notes = notes or {}
     ids: dict[tuple[str, str], str] = {}
 
     def id_of(kind: str, name: str) -> str:
@@ -26,7 +31,8 @@ def to_mermaid(topology: ReadableTopology) -> str:
         stores: dict[str, str] = {}
         for name in group:
             node, node_id = topology.node(name), id_of("node", name)
-            lines.append(f'    {node_id}["{_escape(name)}"]')
+            note = f"<br/>{_escape(notes[name])}" if name in notes else ""
+            lines.append(f'    {node_id}["{_escape(name)}{note}"]{":::noted" if note else ""}')
             if isinstance(node, SourceNode) and node.schedule is not None:
                 schedules[id_of("schedule", name)] = topics_of(node)[0]
                 edges.append(f"  {id_of('schedule', name)} --> {node_id}")
@@ -43,7 +49,8 @@ def to_mermaid(topology: ReadableTopology) -> str:
         lines.append("  end")
     lines.extend(f'  {topic_id}[/"{_escape(topic)}"/]' for topic_id, topic in topics.items())
     lines.extend(f'  {schedule_id}(["{_escape(times)}"])' for schedule_id, times in schedules.items())
-    return "\n".join(lines + edges) + "\n"
+    style = ["  classDef noted stroke-dasharray: 4 3"] if notes else []
+    return "\n".join(lines + edges + style) + "\n"
 
 
 def topics_of(node: SourceNode | ProcessorNode | SinkNode) -> tuple[str, ...]:

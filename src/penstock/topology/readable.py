@@ -99,13 +99,16 @@ class ReadableTopology:
         """Return the topology as text, equal to Kafka Streams'."""
         return describe(self)
 
-    def to_mermaid(self) -> str:
-        """Return a Mermaid flowchart: sub-topologies as subgraphs, topics and stores as shapes of their own."""
-        return to_mermaid(self)
+    def to_mermaid(self, notes: Mapping[str, str] | None = None) -> str:
+        """Return a Mermaid flowchart: sub-topologies as subgraphs, topics and stores as shapes of their own.
 
-    def to_svg(self) -> str:
-        """Return a picture, as the text of an SVG file."""
-        return to_svg(self)
+        ``notes``: something to say of nodes, by their names.
+        """
+        return to_mermaid(self, notes)
+
+    def to_svg(self, notes: Mapping[str, str] | None = None) -> str:
+        """Return a picture, as the text of an SVG file. ``notes``: something to say of nodes, by their names."""
+        return to_svg(self, notes)
 
     def _repr_html_(self) -> str:
         """Show the picture in a notebook."""

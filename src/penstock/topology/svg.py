@@ -7,7 +7,7 @@ sub-topologies is drawn in both panels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from xml.sax.saxutils import escape
@@ -28,6 +28,7 @@ STYLE = """\
 .penstock text.title { font-weight: bold; text-anchor: start; fill: #5a6b7b; }
 .penstock .panel { fill: #f6f8fa; stroke: #d0d7de; }
 .penstock .node { fill: #ffffff; stroke: #57606a; }
+.penstock .noted { stroke-dasharray: 4 3; }
 .penstock .topic { fill: #ddf4ff; stroke: #0969da; }
 .penstock .store { fill: #fff8c5; stroke: #9a6700; }
 .penstock .schedule { fill: #fbefff; stroke: #8250df; }
@@ -42,6 +43,7 @@ class Box:
     label: str
     kind: Kind
     parents: list[Box] = field(default_factory=list)
+    note: str | None = None
     column: int = 0
     row: float = 0
     x: float = 0
@@ -53,12 +55,15 @@ class Box:
         return len(self.label) * LETTER + 22
 
 
-def to_svg(topology: ReadableTopology) -> str:
-    """Return the picture as the text of an SVG file."""
+def to_svg(topology: ReadableTopology, notes: Mapping[str, str] | None = None) -> str:
+    """Return the picture as the text of an SVG file.
+
+    ``notes``: something to say of nodes, by their names; such have a dashed border, and the note shows under the pointer.
+    """
     shapes: list[str] = []
     top, right = float(MARGIN), 0.0
     for number, group in enumerate(group_nodes(topology)):
-        boxes, stores = _boxes(topology, group)
+        boxes, stores = _boxes(topology, group, notes or {})
         _columns(boxes)
         _rows(boxes)
         wide, high = _place(boxes, stores, top + 34)
@@ -82,7 +87,9 @@ def to_svg(topology: ReadableTopology) -> str:
 # what is drawn
 
 
-def _boxes(topology: ReadableTopology, group: tuple[str, ...]) -> tuple[list[Box], dict[Box, list[Box]]]:
+def _boxes(
+    topology: ReadableTopology, group: tuple[str, ...], notes: Mapping[str, str]
+) -> tuple[list[Box], dict[Box, list[Box]]]:
     """Return the boxes of a sub-topology, parents before children, and the stores with the boxes that use them."""
     nodes: dict[str, Box] = {}
     boxes: list[Box] = []
@@ -92,7 +99,7 @@ def _boxes(topology: ReadableTopology, group: tuple[str, ...]) -> tuple[list[Box
         node = topology.node(name)
         kind: Kind = "schedule" if isinstance(node, SourceNode) and node.schedule is not None else "topic"
         topics = [Box(topic, kind) for topic in topics_of(node)]
-        box = nodes[name] = Box(name, "node", [nodes[parent] for parent in node.parents])
+        box = nodes[name] = Box(name, "node", [nodes[parent] for parent in node.parents], note=notes.get(name))
         if isinstance(node, SourceNode):
             boxes += topics
             box.parents = topics
@@ -186,7 +193,8 @@ def _shape(box: Box) -> str:
         case "node" | "schedule":
             round_ = 4 if box.kind == "node" else HEIGHT // 2
             place = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{HEIGHT}"'
-            shape = f'<rect class="{box.kind}" {place} rx="{round_}"/>'
+            kind = box.kind if box.note is None else f"{box.kind} noted"
+            shape = f'<rect class="{kind}" {place} rx="{round_}"/>'
         case "topic":
             points = ((left + 8, top), (left + width, top), (left + width - 8, top + HEIGHT), (left, top + HEIGHT))
             shape = f'<polygon class="topic" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
@@ -197,4 +205,5 @@ def _shape(box: Box) -> str:
                 f'<path class="store" d="M{left:.1f},{top + 2:.1f} v{side} {arc} v-{side} '
                 f'a{width / 2:.1f},4 0 0 0 -{width:.1f},0 {arc}"/>'
             )
-    return f'{shape}<text x="{box.x:.1f}" y="{box.y + 4:.1f}">{escape(box.label)}</text>'
+    text = f'<text x="{box.x:.1f}" y="{box.y + 4:.1f}">{escape(box.label)}</text>'
+    return shape + text if box.note is None else f"<g><title>{escape(box.note)}</title>{shape}{text}</g>"
