@@ -11,10 +11,11 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.provenance import provenance_of
-from penstock.kernels.table_rows import PublishedRows, open_put_to, open_read, rows_as_of
+from penstock.kernels.table_rows import open_put_to, open_read, rows_as_of
 from penstock.kernels.transaction import BatchTransaction
 from penstock.record import Origin
 from penstock.serde import Serdes
+from penstock.state.delta import StoreDelta
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone, open_store
 from penstock.state.spec import Stores
@@ -88,7 +89,7 @@ def test_rows_that_are_read_by_column_are_those_read_one_by_one(serde, before, a
     store = open_store(Stores.key_value("s", key=Serdes.string, value=serde), MemoryState(), Standalone())
     for key, n, time in before:
         store.write(key, value_of(serde, n), time)
-    found = read_of(store)(Column(list(asked)), columns_of(serde, [(key, 0, 0) for key in asked]))
+    found = read_of(store)(Column(list(asked)), columns_of(serde, [(key, 0, 0) for key in asked]), BatchTransaction())
     rows = [store.read(key) for key in asked]
     assert found.rows == [None if row is None else row[0] for row in rows]
     assert found.gaps == (None in rows)
@@ -116,7 +117,9 @@ def test_a_row_is_as_the_last_update_in_front_has_left_it(events):
         return
     places, keys, new = zip(*told, strict=True)
     questions = pa.array([key for _, key in asked]), np.array([place for place, _ in asked])
-    found, at = rows_as_of(rows.get_many, *questions, PublishedRows(pa.array(keys), np.array(places), list(new)))
+    found, at = rows_as_of(
+        rows.get_many, *questions, StoreDelta(pa.array(keys), pa.array(new, pa.binary()), None, places=np.array(places))
+    )
     assert [found[place] for place in at] == wanted
 
 
@@ -124,4 +127,4 @@ def test_a_row_that_reads_as_none_is_not_for_columns():
     store = open_store(Stores.key_value("s", key=Serdes.string, value=Serdes.json), MemoryState(), Standalone())
     store.rows.base.write([(b"a", b"null")])
     with pytest.raises(Fallback):
-        read_of(store)(Column(["a"]), columns_of(Serdes.json, [("a", 0, 0)]))
+        read_of(store)(Column(["a"]), columns_of(Serdes.json, [("a", 0, 0)]), BatchTransaction())

@@ -66,7 +66,7 @@ def _provenance(parts: Sequence[Provenance], edges: list[int]) -> Provenance:
     )
     sizes = np.diff(edges).tolist()
     places = [np.arange(size) if part.places is None else part.places for part, size in zip(parts, sizes, strict=True)]
-    provenance.places, provenance.told = np.concatenate(places), parts[0].told
+    provenance.places = np.concatenate(places)
     return provenance
 
 

@@ -13,7 +13,7 @@ from penstock.record import Origin
 class Provenance:
     """Where the source records of a batch are from, as numbers; an `Origin` is made of them when it is asked for."""
 
-    __slots__ = ("arrays", "count", "indexes", "located", "origin", "places", "times", "told")
+    __slots__ = ("arrays", "count", "indexes", "located", "origin", "places", "times")
 
     def __init__(
         self,
@@ -33,11 +33,10 @@ class Provenance:
         self.count = count
         #: all numbers of the origins by their names, where they are at hand and origins hold nothing else but raw bytes
         self.arrays = arrays
-        #: where records of several sources go together: the place of each among all of them, and what was told of stores, by name
+        #: where records of several sources go together: the place of each among all of them
         self.places: Any = None
         #: where each is in the order of the epoch, once somebody has asked (``lane.task_time``)
         self.located: Any = None
-        self.told: dict[str, Any] = {}
 
 
 def are_alike(numbers: Sequence[Mapping[str, Any]]) -> bool:

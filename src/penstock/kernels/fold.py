@@ -23,7 +23,7 @@ from penstock.batch.grouping import KeyGroups
 from penstock.kernels.transaction import BatchTransaction, OnBatch, present
 from penstock.serde import Serde, Serdes
 from penstock.serde.traits import kept_classes
-from penstock.state.sheet import Before, Folded, Sheet, int64_sums
+from penstock.state.grouped_delta import Folded, GroupedDelta, RowsBefore, int64_sums
 from penstock.state.write_back import WriteBack
 
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
@@ -94,7 +94,7 @@ class Folding(NamedTuple):
         batch: Batch,
         groups: KeyGroups,
         items: list[Any],
-        before: Before,
+        before: RowsBefore,
         at: Any = None,
         left: Left | None = None,
         failed: FailedRecords | None = None,
@@ -354,7 +354,7 @@ def open_fold(
             names = names.filter(there)
             folded = Folded(folded.values.filter(there), folded.times[kept], folded.last[kept])
         if len(names):
-            transaction.on_commit(lambda: rows.lay(Sheet(names, folded, batch, number)))
+            transaction.on_commit(lambda: rows.lay(GroupedDelta(names, folded, batch, number)))
         return rest
 
     def fold_present(batch: Batch, transaction: BatchTransaction) -> _Rest | None:

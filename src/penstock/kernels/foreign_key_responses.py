@@ -33,7 +33,7 @@ def answer_with(forward: OnBatch, sides: ForeignKeySerdes, read: ReadRaw) -> OnB
 
     def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         hashes, instructions, primary_keys = read_subscriptions(batch.values.arrow_of(sides.subscription, read=True))
-        rows, row_times, at = _rows_of(read, batch.keys.arrow_of(sides.foreign_key), batch)
+        rows, row_times, at = _rows_of(read, batch.keys.arrow_of(sides.foreign_key), batch, transaction)
         found = is_valid(rows)[at]
         told = np.flatnonzero((instructions != LEAVE) & (found | (instructions != TELL_IF_FOUND)))
         if not len(told):
@@ -49,15 +49,15 @@ def answer_with(forward: OnBatch, sides: ForeignKeySerdes, read: ReadRaw) -> OnB
     return on_batch
 
 
-def _rows_of(read: ReadRaw, keys: pa.Array, batch: Batch) -> tuple[pa.Array, Any, Any]:
+def _rows_of(read: ReadRaw, keys: pa.Array, batch: Batch, transaction: BatchTransaction) -> tuple[pa.Array, Any, Any]:
     """Return rows, their times, and which of them each record has; without a foreign key it has none."""
     if not keys.null_count:
-        return read(keys, batch)
+        return read(keys, batch, transaction)
     known = is_valid(keys)
     nobody = pa.nulls(1, pa.binary())
     if not known.any():
         return nobody, np.array([-1]), np.zeros(len(keys), dtype=np.int64)
-    rows, times, found = read(keys.drop_null(), batch.pick(np.flatnonzero(known).tolist()))
+    rows, times, found = read(keys.drop_null(), batch.pick(np.flatnonzero(known).tolist()), transaction)
     at = np.full(len(keys), len(rows), dtype=np.int64)
     at[known] = found
     return pa.concat_arrays([rows, nobody]), np.append(times, -1), at
@@ -101,7 +101,7 @@ class ResponseResolver(NamedTuple):
 
         def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
             hashes, values = read_responses(batch.values.arrow_of(sides.response, read=True))
-            rows, gaps = self.read(batch.keys, batch)
+            rows, gaps = self.read(batch.keys, batch, transaction)
             now = murmur3_128_of(Column(rows).arrow_of(self.value))
             same = pc.fill_null(pc.equal(hashes, now), False).to_numpy(zero_copy_only=False)
             if gaps:

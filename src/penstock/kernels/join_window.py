@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,34 @@ from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.operators.stream_join import JoinWindow
 from penstock.serde import Serde
 from penstock.serde.traits import is_canonical
-from penstock.state.kept_rows import KeptRows
+from penstock.state.delta import StoreDelta
+from penstock.state.duplicate_rows import DuplicateRows
 from penstock.state.keys import MAX_SEQUENCE
-from penstock.state.window_sheet import ToldRows, WindowSheet
+
+
+class PublishedRecords(NamedTuple):
+    """Records that a batch is about to put into the store of a join: the rows, with the places of their records.
+
+    ``at``: which of the records that have a key and a value each row is of; the others are too old.
+    """
+
+    delta: StoreDelta
+    at: Any
+    #: the values of all records that have one, as objects, and the bytes that were made of them; None where nobody can change them
+    items: list[Any] | None
+    data: pa.Array
+    serde: Any
+
+    def check(self, at: Any) -> None:
+        """Refuse values that somebody has changed since: one by one they would be put as they are now."""
+        if self.items is not None and len(at):
+            now = binary(Column([self.items[place] for place in at.tolist()]).bytes_of(self.serde))
+            if not now.equals(self.data.take(pa.array(at))):
+                raise Fallback("value_changed")
 
 
 def open_add(
-    rows: KeptRows,
+    rows: DuplicateRows,
     name: str,
     serdes: tuple[Serde[Any], Serde[Any]],
     drop: Callable[[str], None],
@@ -44,30 +65,29 @@ def open_add(
         oldest, _ = rows.limits_of(times_of(batch)[valued])
         taken = valued.copy()
         taken[valued] = whole.starts[valued] >= oldest
-        told = ToldRows(
+        published = PublishedRecords(
             whole.where(taken),
-            batch.places[taken],
             np.flatnonzero(taken[valued]),
             _changeable(batch.values, serdes[1], valued),
             whole.values if valued.all() else whole.values.filter(pa.array(valued)),
             serdes[1],
         )
-        batch.provenance.told[name] = told
+        transaction.published[name] = published
         gone = None if taken.all() else whole.where(~taken)
 
         def commit() -> None:
             rows.sequence = int(whole.sequences[-1])
             if gone is not None:
                 _log_only(rows, gone, drop)
-            if len(told.places):
-                rows.lay(told.sheet)
+            if len(published.at):
+                rows.lay(published.delta)
 
         transaction.on_commit(commit)
 
     return on_batch
 
 
-def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], batch: Batch) -> tuple[WindowSheet, Any]:
+def _whole(rows: DuplicateRows, serdes: tuple[Serde[Any], Serde[Any]], batch: Batch) -> tuple[StoreDelta, Any]:
     """Return all records as rows, whether or not they are kept, and which of them have a value."""
     count, valued = len(batch), _there(batch.values)
     if int(batch.timestamps.min()) < 0 or rows.sequence + count > MAX_SEQUENCE:
@@ -75,18 +95,19 @@ def _whole(rows: KeptRows, serdes: tuple[Serde[Any], Serde[Any]], batch: Batch) 
     if not rows.spec.persistent and not valued.all():  # a store in memory takes in their time
         raise Fallback("null_value")
     headers = batch.headers if batch.headers is not None and any(batch.headers) else None
-    sheet = WindowSheet(
+    delta = StoreDelta(
         binary(batch.keys.bytes_of(serdes[0])),
-        batch.timestamps,
-        np.arange(rows.sequence + 1, rows.sequence + 1 + count),
         binary(batch.values.bytes_of(serdes[1])),
         batch.of_source(batch.provenance.times()),
+        batch.timestamps,
+        np.arange(rows.sequence + 1, rows.sequence + 1 + count),
         headers,
+        batch.places,
     )
-    return sheet, valued
+    return delta, valued
 
 
-def _log_only(rows: KeptRows, gone: WindowSheet, drop: Callable[[str], None]) -> None:
+def _log_only(rows: DuplicateRows, gone: StoreDelta, drop: Callable[[str], None]) -> None:
     suffix, log_headers = rows.positions.suffix, rows.spec.log_headers
     for key, position, (value, time, headers, _, _) in gone.entries():
         if value is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,10 @@ class OuterJoinSide(InnerJoinSide):
         checks: list[Callable[[], None]] = []
         for part in known:
             found += [matched(part), results_alone(part)]
-            told = part.batch.provenance.told.get(part.side.own)
+            published = part.published
             met = np.unique(np.concatenate([part.lone(), [] if part.matches is None else part.matches.at]))
-            if told is not None:
-                checks.append(lambda told=told, met=met.astype(np.int64): told.check(met))  # type: ignore[misc]
+            if published is not None:
+                checks.append(partial(published.check, met.astype(np.int64)))
 
         def check() -> None:
             for unchanged in checks:
@@ -136,10 +137,10 @@ def _part(part: tuple[Any, Batch], turns: Any, now: Any, transaction: BatchTrans
     at = present(transaction, side.context.drop, null_key=batch.keys, null_value=batch.values)
     if at is not None:
         batch, turns, now = batch.pick(at), turns[at], now[at]
-    told = batch.provenance.told.get(side.own)
-    if len(batch) and (told is None or told.serde != side.parked.serdes[1 + side.left]):
+    published = transaction.published.get(side.own)
+    if len(batch) and (published is None or published.serde != side.parked.serdes[1 + side.left]):
         raise Fallback("other_serde")
-    return Part(side, batch, turns, now, side.find(batch) if len(batch) else None)
+    return Part(side, batch, turns, now, side.find(batch, transaction) if len(batch) else None, published)
 
 
 def _looks(known: list[Part]) -> Looks:

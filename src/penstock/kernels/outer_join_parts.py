@@ -11,10 +11,11 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.merge import binary
-from penstock.state.kept_rows import Matches
+from penstock.state.duplicate_rows import Matches
 from penstock.state.keys import join_side_key, join_side_value, parse_join_side_key
 
 if TYPE_CHECKING:
+    from penstock.kernels.join_window import PublishedRecords
     from penstock.kernels.outer_join import OuterJoinSide
 
 #: no turn is as late
@@ -32,6 +33,8 @@ class Part(NamedTuple):
     turns: Any
     now: Any
     matches: Matches | None
+    #: what its own window has published of it
+    published: PublishedRecords | None
 
     def lone(self) -> Any:
         """Return which records give a result, or wait for one, because they have found nothing."""
@@ -94,16 +97,17 @@ def waiting_of(part: Part, known: list[Part], looks: Looks) -> UnmatchedRows | N
     if not len(lone):
         return None
     times, wait = part.batch.timestamps[lone], side.waits[side.left]
-    told = part.batch.provenance.told[side.own]
+    published = part.published
+    assert published is not None
     if (times < part.now[lone] - wait).any() or not np.isin(
-        lone, told.at
+        lone, published.at
     ).all():  # some are not kept: nobody finds them
         raise Fallback("expired_record")
     found = np.full(len(part.turns), NEVER, dtype=np.int64)
     for other in known:
         if other.side.left is not side.left and other.matches is not None:
-            mine = other.matches.told >= 0
-            np.minimum.at(found, told.at[other.matches.told[mine]], other.turns[other.matches.at[mine]])
+            mine = other.matches.published >= 0
+            np.minimum.at(found, published.at[other.matches.published[mine]], other.turns[other.matches.at[mine]])
     return UnmatchedRows(part, lone, found[lone], looks.first(times + wait, part.turns[lone]))
 
 
@@ -114,7 +118,7 @@ def found_before(known: list[Part]) -> dict[bytes, tuple[int, int]]:
         matches, side = part.matches, part.side
         if matches is None or not side.other_outer:
             continue
-        before = np.flatnonzero(matches.told < 0)
+        before = np.flatnonzero(matches.published < 0)
         at = matches.at[before]
         keys = binary(part.batch.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
         times = part.batch.timestamps[at].tolist()
@@ -132,7 +136,8 @@ def note_waiting(one: UnmatchedRows, looks: Looks, closed: list[ClosedRow], stay
     chosen = np.flatnonzero(leaves | ((ends == NEVER) & (one.found == NEVER)))
     at = one.at[chosen]
     keys = binary(part.batch.keys.pick(at.tolist()).bytes_of(side.parked.serdes[0])).to_pylist()
-    values = part.batch.provenance.told[side.own].data.take(pa.array(at)).to_pylist()
+    assert part.published is not None
+    values = part.published.data.take(pa.array(at)).to_pylist()
     times, turns = part.batch.timestamps[at].tolist(), part.turns[at].tolist()
     for number, key, value, time, turn in zip(chosen.tolist(), keys, values, times, turns, strict=True):
         if leaves[number]:

@@ -13,7 +13,7 @@ from penstock.batch.column import Column
 from penstock.batch.merge import binary, merge_batches
 from penstock.kernels.kernel import JoinResult, KernelContext
 from penstock.kernels.transaction import BatchTransaction, present
-from penstock.state.kept_rows import Asked, Matches
+from penstock.state.duplicate_rows import Matches, RangeQuery
 from penstock.state.window import WindowStore
 
 
@@ -51,25 +51,26 @@ class InnerJoinSide:
         at = present(transaction, self.context.drop, null_key=batch.keys, null_value=batch.values)
         if at is not None:
             batch = batch.pick(at)
-        matches = self.find(batch) if len(batch) else None
+        matches = self.find(batch, transaction) if len(batch) else None
         if matches is None:
             return None
-        told = batch.provenance.told.get(self.own)
-        if told is not None:
-            checks.append(lambda: told.check(np.unique(matches.at)))
+        published = transaction.published.get(self.own)
+        if published is not None:
+            checks.append(lambda: published.check(np.unique(matches.at)))
         return self.results(batch, matches)
 
-    def find(self, batch: Batch) -> Matches | None:
+    def find(self, batch: Batch, transaction: BatchTransaction) -> Matches | None:
         """Return the rows of the other side that records meet."""
         times = batch.timestamps
-        asked = Asked(
+        asked = RangeQuery(
             binary(batch.keys.bytes_of(self.other.key_serde)),
             batch.places,
             np.maximum(times - self.before, 0),
             np.maximum(times + self.after, 0),
         )
         before = self.context.times_of(batch, f"store/{self.other.name}", included=False)
-        return self.other.find(asked, batch.provenance.told.get(self.other.name), before)
+        published = transaction.published.get(self.other.name)
+        return self.other.find(asked, None if published is None else published.delta, before)
 
     def results(self, batch: Batch, matches: Matches) -> Batch:
         """Return a record for each row that was met; the row is decoded anew for each."""

@@ -38,7 +38,7 @@ class TableJoin:
                 batch, keys = batch.pick(at), keys.pick(at)
             if not len(batch):
                 return
-            rows, gaps = read(keys, batch)
+            rows, gaps = read(keys, batch, transaction)
             if gaps and not left:
                 at = [place for place, row in enumerate(rows) if row is not None]
                 batch, rows = batch.pick(at), [rows[place] for place in at]

@@ -1,7 +1,7 @@
 """Rows by column, as they were at a place: what a table's records write, and what the records between them read.
 
-Records of several sources that go together have *places*: their order among all of them. The updates of a table are told with their places
-before anything is written; a reader then finds, for each of its records, the last update of its key in front of it, or else the row
+Records of several sources that go together have *places*: their order among all of them. The updates of a table are published with their
+places before anything is written; a reader then finds, for each of its records, the last update of its key in front of it, or else the row
 that was there before.
 """
 
@@ -22,8 +22,9 @@ from penstock.batch.grouping import KeyGroups, key_order
 from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.serde import Serde
 from penstock.serde.json_lines import json_lines
+from penstock.state.delta import StoreDelta
+from penstock.state.grouped_delta import Folded, GroupedDelta
 from penstock.state.rows import RowStore
-from penstock.state.sheet import Folded, Sheet
 from penstock.state.write_back import WriteBack
 
 #: fewer records are written as single rows, and looked up as they come
@@ -37,8 +38,8 @@ class Found(NamedTuple):
     gaps: bool
 
 
-#: finds the rows of keys: (keys, records that they are of)
-ReadBatch: TypeAlias = Callable[[Column, Batch], Found]
+#: finds the rows of keys: (keys, records that they are of, their transaction)
+ReadBatch: TypeAlias = Callable[[Column, Batch, BatchTransaction], Found]
 
 
 class RawFound(NamedTuple):
@@ -49,23 +50,8 @@ class RawFound(NamedTuple):
     at: Any
 
 
-#: finds the rows of keys as they are stored: (bytes of keys, records that they are of)
-ReadRaw: TypeAlias = Callable[[pa.Array, Batch], RawFound]
-
-
-class PublishedRows(NamedTuple):
-    """Updates of a store that are not written yet: keys, places in ascending order, new rows (None: deleted), times."""
-
-    keys: pa.Array
-    places: Any
-    rows: list[Any]
-    times: Any = None
-
-    def pairs(self) -> PublishedRows:
-        """Return the same with rows of (value, timestamp)."""
-        times = self.times.tolist()
-        rows = [None if raw is None else (raw, time) for raw, time in zip(self.rows, times, strict=True)]
-        return self._replace(rows=rows)
+#: finds the rows of keys as they are stored: (bytes of keys, records that they are of, their transaction)
+ReadRaw: TypeAlias = Callable[[pa.Array, Batch, BatchTransaction], RawFound]
 
 
 def open_put(
@@ -85,9 +71,8 @@ def open_put(
         keys, values = batch.keys.arrow_of(key_serde), batch.values.arrow_of(value_serde)
         provenance = batch.provenance
         if provenance.places is not None:
-            provenance.told[name] = PublishedRows(
-                keys, batch.of_source(provenance.places), values.to_pylist(), batch.timestamps
-            )
+            places = batch.of_source(provenance.places)
+            transaction.published[name] = StoreDelta(keys, values, batch.timestamps, places=places)
         groups = None
         if len(keys) >= FEW and batch.headers is None and rows.is_untouched():
             groups = KeyGroups(keys)
@@ -99,7 +84,7 @@ def open_put(
             newest = values.take(pa.array(groups.last))
             vanished.update(_came_and_went(groups, values, newest))
             folded = Folded(newest, batch.timestamps[groups.last], groups.last)
-            rows.lay(Sheet(groups.names, folded, batch, number or _unnumbered))
+            rows.lay(GroupedDelta(groups.names, folded, batch, number or _unnumbered))
 
         transaction.on_commit(commit)
 
@@ -156,12 +141,14 @@ def _write(
 def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]]) -> ReadBatch:
     """Return what reads the rows of keys, each as it is at the place of its record. A record whose key is missing is not for it."""
 
-    def read(keys: Column, batch: Batch) -> Found:
-        data, provenance = keys.arrow_of(serdes[0]), batch.provenance
+    def read(keys: Column, batch: Batch, transaction: BatchTransaction) -> Found:
+        data = keys.arrow_of(serdes[0])
         if data.null_count:
             raise Fallback("null_key")
-        told = None if provenance.places is None else provenance.told.get(name)
-        return _decoded(*_versions(rows.get_many, data, batch, told), serdes[1])
+        published = _published(name, batch, transaction)
+        if published is None:
+            return _decoded(*rows_now(rows.get_many, data), serdes[1])
+        return _decoded(*rows_as_of(rows.get_many, data, batch.places, published), serdes[1])
 
     return read
 
@@ -169,10 +156,12 @@ def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]])
 def open_read_raw(rows: WriteBack, name: str) -> ReadRaw:
     """Return what reads the rows of keys, with their timestamps, each as it is at the place of its record."""
 
-    def read(keys: pa.Array, batch: Batch) -> RawFound:
-        provenance = batch.provenance
-        told = None if provenance.places is None else provenance.told.get(name)
-        found, at = _versions(rows.lookup_many, keys, batch, None if told is None else told.pairs())
+    def read(keys: pa.Array, batch: Batch, transaction: BatchTransaction) -> RawFound:
+        published = _published(name, batch, transaction)
+        if published is None:
+            found, at = rows_now(rows.lookup_many, keys)
+        else:
+            found, at = rows_as_of(rows.lookup_many, keys, batch.places, published, timed=True)
         values = pa.array([None if row is None else row[0] for row in found], pa.binary())
         times = np.array([-1 if row is None else row[1] for row in found], dtype=np.int64)
         return RawFound(values, times, at)
@@ -184,10 +173,9 @@ def open_read_raw(rows: WriteBack, name: str) -> ReadRaw:
 Look: TypeAlias = Callable[[list[bytes]], list[Any]]
 
 
-def _versions(look: Look, keys: pa.Array, batch: Batch, told: PublishedRows | None) -> tuple[list[Any], Any]:
-    if told is None:
-        return rows_now(look, keys)
-    return rows_as_of(look, keys, batch.of_source(batch.provenance.places), told)
+def _published(name: str, batch: Batch, transaction: BatchTransaction) -> StoreDelta | None:
+    """Return what is about to be written to a store; None where only one source takes part."""
+    return None if batch.provenance.places is None else transaction.published.get(name)
 
 
 def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
@@ -217,28 +205,35 @@ def rows_now(look: Look, keys: pa.Array) -> tuple[list[Any], Any]:
     return look(names.take(pa.array(order)).to_pylist()), rank[at]
 
 
-def rows_as_of(look: Look, keys: pa.Array, places: Any, told: PublishedRows) -> tuple[list[Any], Any]:
-    """Return rows, and which of them each key has at its place: the last one told in front of it, or else the one that is written.
+def rows_as_of(
+    look: Look, keys: pa.Array, places: Any, published: StoreDelta, *, timed: bool = False
+) -> tuple[list[Any], Any]:
+    """Return rows, and which of them each key has at its place: the last one published in front of it, or else the one that is written.
+
+    ``timed``: rows are (value, timestamp).
 
     >>> from penstock.state.memory import MemoryState
     >>> store = WriteBack(MemoryState(), "s", stamped=False)
     >>> store.base.write([(b"a", b"old"), (b"b", b"b")])
-    >>> told = PublishedRows(pa.array([b"a", b"a"]), np.array([1, 3]), [b"new", None])
-    >>> found, at = rows_as_of(store.get_many, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), told)
+    >>> published = StoreDelta(pa.array([b"a", b"a"]), pa.array([b"new", None]), np.array([7, 8]), places=np.array([1, 3]))
+    >>> found, at = rows_as_of(store.get_many, pa.array([b"a", b"b", b"a", b"a"]), np.array([0, 1, 2, 4]), published)
     >>> [found[place] for place in at]
     [b'old', b'b', b'new', None]
     """
-    encoded = pa.concat_arrays([told.keys, keys]).dictionary_encode()
+    rows = published.values.to_pylist()
+    if timed:
+        rows = [None if raw is None else (raw, time) for raw, time in zip(rows, published.times.tolist(), strict=True)]
+    encoded = pa.concat_arrays([published.keys, keys]).dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
-    updated, asked = codes[: len(told.keys)], codes[len(told.keys) :]
-    span = max(int(places.max()), int(told.places[-1])) + 1
-    updates = updated * span + told.places
+    updated, asked = codes[: len(rows)], codes[len(rows) :]
+    span = max(int(places.max()), int(published.places[-1])) + 1
+    updates = updated * span + published.places
     order = np.argsort(updates, kind="stable")
     before = np.searchsorted(updates[order], asked * span + places) - 1
     last = order[before]  # −1, the last one of all, is of another key, or behind
     known = (before >= 0) & (updated[last] == asked)
-    found = [*told.rows, *_written(look, encoded.dictionary, asked[~known])]
-    return found, np.where(known, last, asked + len(told.rows))
+    found = [*rows, *_written(look, encoded.dictionary, asked[~known])]
+    return found, np.where(known, last, asked + len(rows))
 
 
 def _written(look: Look, keys: pa.Array, asked: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.batch.batch import Batch
 from penstock.batch.column import Column
@@ -27,10 +27,12 @@ class BatchTransaction:
     ['written']
     """
 
-    __slots__ = ("_effects", "failed_at")
+    __slots__ = ("_effects", "failed_at", "published")
 
     def __init__(self) -> None:
         self._effects: list[Callable[[], None]] = []
+        #: what kernels are about to write, by store: readers in the same batch see it as of the position of each record
+        self.published: dict[str, Any] = {}
         #: the node that first raised, if one has
         self.failed_at: str | None = None
 

@@ -19,8 +19,8 @@ from penstock.kernels.transaction import BatchTransaction, OnBatch, forwarding, 
 from penstock.kernels.user_calls import judge_of
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.windowed import WindowAggregate
+from penstock.state.grouped_delta import Folded, before_of, order_of_places
 from penstock.state.segmented import Segmented
-from penstock.state.sheet import Folded, before_of, order_of_places
 from penstock.watermark import LatePolicy
 from penstock.windows import TimeWindows
 

@@ -34,8 +34,8 @@ from penstock.plan.plan import Step
 from penstock.record import Headers, Origin
 from penstock.state import pending
 from penstock.state.base import Sealed
+from penstock.state.grouped_delta import ChangelogColumns
 from penstock.state.shards import shard_of, shards_of
-from penstock.state.sheet import ChangelogColumns
 from penstock.topology.node import SinkNode
 
 #: rows that are worth a batch: fewer of several shards wait for each other, a batch costs as much as a hundred of them

@@ -370,13 +370,12 @@ class StepRun:
 
     def _read_together(self, mixed: Mixed, read: Callable[[SourceBatch], Batch | None]) -> dict[str, Batch]:
         """Return records of several sources by column, with their places; without those of which there are none."""
-        told: dict[str, Any] = {}
         parts: dict[str, Batch] = {}
         self._spent("operators")
         for batch, places in zip(mixed.batches, mixed.places, strict=True):
             columns = read(batch)
             if columns is not None:
-                columns.provenance.places, columns.provenance.told = places, told
+                columns.provenance.places = places
                 parts[batch.source] = columns
         self._spent("decode")
         return parts

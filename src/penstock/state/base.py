@@ -151,7 +151,7 @@ class Sealed:
     ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
     index, a segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key,
     value, timestamp, headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may
-    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``runs.RunRows``, ``sheet.ChangelogColumns``).
+    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``RunRows``, ``ChangelogColumns``).
     """
 
     writes: Collection[tuple[bytes, bytes | None]] = field(default_factory=list)

@@ -20,7 +20,7 @@ from penstock.serde import Serde
 from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.forward import FlushBatch, forward_entries
-from penstock.state.sheet import Sheet
+from penstock.state.grouped_delta import GroupedDelta
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
@@ -78,7 +78,7 @@ class RowStore(KeyValueVerbs):
     def _make_read(self) -> Callable[[Any], tuple[Any, int] | None]:
         in_dirty, in_pending, in_base = self.rows.dirty.get, self.rows.pending.get, self.rows.base.get
         serialize, deserialize, refuse_key = self._key.serialize, self._value.deserialize, self._refuse_key
-        stamped, sheets, spill = self.stamped, self.rows.sheets, self.rows.spill
+        stamped, deltas, spill = self.stamped, self.rows.deltas, self.rows.spill
 
         def read(key: Any) -> tuple[Any, int] | None:
             if key is None:
@@ -87,7 +87,7 @@ class RowStore(KeyValueVerbs):
                 raw_key = serialize(key)
             except Exception as error:
                 refuse_key(key, error)
-            if sheets:
+            if deltas:
                 spill()
             entry = in_dirty(raw_key) or in_pending(raw_key)
             if entry is None:
@@ -108,7 +108,7 @@ class RowStore(KeyValueVerbs):
         dirty, context, number, cached = self.rows.dirty, self._context, self.next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self.vanished
-        sheets, spill = self.rows.sheets, self.rows.spill
+        deltas, spill = self.rows.deltas, self.rows.spill
 
         def write(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
             if key is None:
@@ -121,7 +121,7 @@ class RowStore(KeyValueVerbs):
                 raw = None if value is None else serialize(value)
             except Exception as error:
                 refuse_value(key, value, error)
-            if sheets:
+            if deltas:
                 spill()
             if cached:
                 if raw is None and raw_key in dirty and dirty[raw_key][0] is not None:
@@ -146,7 +146,7 @@ class RowStore(KeyValueVerbs):
         dirty, in_dirty, read, write = self.rows.dirty, self.rows.dirty.get, self.read, self.write
         serialize_key, serialize, deserialize = self._key.serialize, self._value.serialize, self._value.deserialize
         refuse_key, refuse_value, context = self._refuse_key, self._refuse_value, self._context
-        number, sheets, spill = self.next_number, self.rows.sheets, self.rows.spill
+        number, deltas, spill = self.next_number, self.rows.deltas, self.rows.spill
 
         def fold(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -156,7 +156,7 @@ class RowStore(KeyValueVerbs):
                 raw_key = serialize_key(key)
             except Exception as error:
                 refuse_key(key, error)
-            if sheets:
+            if deltas:
                 spill()
             entry = in_dirty(raw_key)
             if entry is None or entry[0] is None:
@@ -272,7 +272,7 @@ class RowStore(KeyValueVerbs):
         current = self._context.origin
         try:
             forwarded = self._expire_due()
-            if self._forward_sheet():
+            if self._forward_delta():
                 return True
             changed = self._unforwarded() if self.cached else ()
             if not (self._on_batch is not None and changed and self._forward_batch(changed)):
@@ -283,40 +283,40 @@ class RowStore(KeyValueVerbs):
             self.vanished.clear()
             self._context.origin = current
 
-    def _forward_sheet(self) -> bool:
+    def _forward_delta(self) -> bool:
         """Forward what was written by column, if that is all, and it can go as it is."""
-        for sheet in self.rows.sheets:
-            if sheet.flushed is not None or sheet.sealed is not None:
+        for delta in self.rows.deltas:
+            if delta.flushed is not None or delta.sealed is not None:
                 return False
             if self._on_batch is not None and not self._flushed:
-                kept, old = self._heard_of(sheet)
+                kept, old = self._heard_of(delta)
                 if not len(kept) or self._on_batch(kept.changes(self._key, self._value, old)):
                     kept.flushed = self._flushed
-                    self.rows.sheets[:] = [kept] if len(kept) else []
+                    self.rows.deltas[:] = [kept] if len(kept) else []
                     return True
                 self._on_batch = None
             self.rows.spill()
         return False
 
-    def _heard_of(self, sheet: Sheet) -> tuple[Sheet, pa.Array | None]:
-        """Return the rows of a sheet that those downstream have to hear of, and the values before, where these are asked for."""
-        deleted = sheet.values.null_count
+    def _heard_of(self, delta: GroupedDelta) -> tuple[GroupedDelta, pa.Array | None]:
+        """Return the rows of a delta that those downstream have to hear of, and the values before, where these are asked for."""
+        deleted = delta.values.null_count
         if not self._send_old and not deleted:
-            return sheet, None
-        names = sheet.names
-        gone = sheet.values.is_null().to_numpy(zero_copy_only=False)
+            return delta, None
+        names = delta.names
+        gone = delta.values.is_null().to_numpy(zero_copy_only=False)
         asked = names if self._send_old else [names[at] for at in np.flatnonzero(gone).tolist()]
         before = pa.array(self.rows.before_many(asked), pa.binary())
         old = before if self._send_old else None
         if not deleted:
-            return sheet, old
+            return delta, old
         kept = ~gone
         kept[slice(None) if self._send_old else gone] |= before.is_valid().to_numpy(zero_copy_only=False)
         if self._announce and self.vanished:
             kept |= np.array([name in self.vanished for name in names], dtype=bool)
         if kept.all():
-            return sheet, old
-        return sheet.only(kept), None if old is None else old.filter(pa.array(kept))
+            return delta, old
+        return delta.only(kept), None if old is None else old.filter(pa.array(kept))
 
     def _unforwarded(self) -> list[tuple[bytes, Entry]]:
         """Return the rows written since the last time this was asked, in the order of their last writes."""
@@ -428,7 +428,7 @@ class RowStore(KeyValueVerbs):
         """Hand out the epoch's rows."""
         if self._listener is None:
             self._expire_due()
-        whole = self.rows.seal_sheet(logged=self.spec.logged)
+        whole = self.rows.seal_delta(logged=self.spec.logged)
         if whole is not None:
             self._flushed.clear()
             return whole

@@ -16,7 +16,8 @@ from penstock.record import Headers, ValueAndTimestamp, Windowed
 from penstock.serde import Serde
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
-from penstock.state.kept_rows import Asked, KeptRows, Matches
+from penstock.state.delta import StoreDelta
+from penstock.state.duplicate_rows import DuplicateRows, Matches, RangeQuery
 from penstock.state.key_value import Rows
 from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
 from penstock.state.positions import DUPLICATES, WINDOW
@@ -25,7 +26,6 @@ from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
-from penstock.state.window_sheet import ToldRows
 
 
 class WindowStore(SegmentedStore):
@@ -56,7 +56,7 @@ class WindowStore(SegmentedStore):
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        rows = KeptRows(spec, state) if spec.retain_duplicates else Segmented(spec, state, WINDOW)
+        rows = DuplicateRows(spec, state) if spec.retain_duplicates else Segmented(spec, state, WINDOW)
         super().__init__(spec, rows, context, key, value)
         self._size = spec.window_size or 0
         self.read = self._make_read()
@@ -156,10 +156,10 @@ class WindowStore(SegmentedStore):
 
         return add
 
-    def find(self, asked: Asked, told: ToldRows | None, times: Any) -> Matches | None:
+    def find(self, asked: RangeQuery, published: StoreDelta | None, times: Any) -> Matches | None:
         """Return the rows of a store with duplicates that records ask for, as they are at their places, at these times of the store."""
-        assert isinstance(self.rows, KeptRows)
-        return self.rows.find(asked, told, times)
+        assert isinstance(self.rows, DuplicateRows)
+        return self.rows.find(asked, published, times)
 
     def _flushed_keys(self, keys: Sequence[bytes], positions: Sequence[Any]) -> Column | None:
         if self.spec.retain_duplicates or not self._size:

@@ -2,7 +2,7 @@
 
 ::
 
-    sheets    rows of a fold by column, not single yet    ┐
+    deltas    rows of a fold by column, not single yet    ┐
     dirty     this epoch's rows, newest value per key     │ what a reader sees is the
     pending   sealed epochs that are not applied yet      │ first layer that knows the key
     base      the committed rows (memory or LMDB)         ┘
@@ -12,7 +12,7 @@ Base rows are the value bytes, or, where ``stamped``, an 8-byte big-endian times
 
 Invariant: ``dirty`` and ``pending`` only gain keys until they are cleared; a delete is an entry without a value. The
 dict objects themselves never change, so that closures may hold their bound methods. Whoever looks into them calls ``spill``
-first if there are ``sheets``: a sheet is of this epoch, or a sealed one; there is none besides dirty rows.
+first if there are ``deltas``: a delta is of this epoch, or a sealed one; there is none besides dirty rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sortedcontainers import SortedList
 
 from penstock.record import Origin
 from penstock.state.base import Entry, Sealed, ShardState, prefix_end
-from penstock.state.sheet import Before, Sheet, before_of, read_rows
+from penstock.state.grouped_delta import GroupedDelta, RowsBefore, before_of, read_rows
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
 EXACT_COUNT = 4096
@@ -89,9 +89,9 @@ class WriteBack:
         "_stamped",
         "_state",
         "base",
+        "deltas",
         "dirty",
         "pending",
-        "sheets",
     )
 
     def __init__(self, state: ShardState, name: str, *, stamped: bool) -> None:
@@ -101,21 +101,21 @@ class WriteBack:
         self.base = state.map(name)
         self.dirty: dict[bytes, Entry] = {}
         self.pending: dict[bytes, Entry] = {}
-        self.sheets: list[Sheet] = []
+        self.deltas: list[GroupedDelta] = []
         self._dirty_order = KeyOrder(self.dirty)
         self._pending_order = KeyOrder(self.pending)
         self._sealed: list[tuple[Sealed, dict[bytes, Entry]]] = []
 
     def lookup(self, key: bytes) -> Row | None:
         """Return what a reader sees."""
-        if self.sheets:
+        if self.deltas:
             self.spill()
         entry = self.dirty.get(key)
         return self.before(key) if entry is None else _row(entry)
 
     def before(self, key: bytes) -> Row | None:
         """Return what a reader saw before this epoch."""
-        if self.sheets:
+        if self.deltas:
             self.spill()
         entry = self.pending.get(key)
         if entry is not None:
@@ -125,7 +125,7 @@ class WriteBack:
 
     def before_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the value bytes that a reader saw of each key before this epoch, without timestamps."""
-        if self.sheets and self.sheets[0].sealed is not None:  # one of this epoch does not matter
+        if self.deltas and self.deltas[0].sealed is not None:  # one of this epoch does not matter
             self.spill()
         pending = self.pending
         below = [key for key in keys if key not in pending] if pending else keys
@@ -221,15 +221,15 @@ class WriteBack:
         return found
 
     def _above(self) -> dict[bytes, bytes | None]:
-        """Return what is written above the base, without timestamps; rows of a sheet stay there."""
-        if self.sheets and self.sheets[0].sealed is None and not self.pending:
-            return dict(zip(self.sheets[0].names, self.sheets[0].values.to_pylist(), strict=True))
+        """Return what is written above the base, without timestamps; rows of a delta stay there."""
+        if self.deltas and self.deltas[0].sealed is None and not self.pending:
+            return dict(zip(self.deltas[0].names, self.deltas[0].values.to_pylist(), strict=True))
         self.spill()
         return {key: entry[0] for layer in (self.pending, self.dirty) for key, entry in layer.items()}
 
     def is_untouched(self) -> bool:
         """Whether nothing was written in this epoch."""
-        return not self.dirty and not any(sheet.sealed is None for sheet in self.sheets)
+        return not self.dirty and not any(delta.sealed is None for delta in self.deltas)
 
     def _merge(
         self, upper_rows: list[tuple[bytes, Entry]], base: Iterator[tuple[bytes, bytes]], reverse: bool
@@ -267,42 +267,42 @@ class WriteBack:
 
     # ---- rows of a fold by column
 
-    def before_fold(self, names: pa.Array) -> Before:
+    def before_fold(self, names: pa.Array) -> RowsBefore:
         """Return what a reader sees of each key, by column."""
         self.spill()
         if not self.dirty and not self.pending:
             return read_rows(self.base.column(names), stamped=self._stamped)
         return before_of(self.lookup_many(names.to_pylist()))
 
-    def lay(self, sheet: Sheet) -> None:
-        """Write the rows of a sheet."""
+    def lay(self, delta: GroupedDelta) -> None:
+        """Write the rows of a delta."""
         self.spill()
-        if self.dirty or sheet.has_headers:
-            self.dirty.update(sheet.entries())
+        if self.dirty or delta.has_headers:
+            self.dirty.update(delta.entries())
         else:
-            self.sheets.append(sheet)
+            self.deltas.append(delta)
 
     def spill(self) -> None:
-        """Make single rows of those of sheets."""
-        for sheet in self.sheets:
-            rows = sheet.entries()
-            if sheet.flushed is not None:
-                sheet.flushed.update(rows)
-            if sheet.sealed is None:
+        """Make single rows of those of deltas."""
+        for delta in self.deltas:
+            rows = delta.entries()
+            if delta.flushed is not None:
+                delta.flushed.update(rows)
+            if delta.sealed is None:
                 self.dirty.update(rows)
             else:
                 self.pending.update(rows)
-                self._sealed.append((sheet.sealed, rows))
-        self.sheets.clear()
+                self._sealed.append((delta.sealed, rows))
+        self.deltas.clear()
 
-    def seal_sheet(self, *, logged: bool) -> Sealed | None:
-        """Hand out the rows of the epoch, if they are a sheet, as ``seal``; else None."""
-        if not self.sheets or self.sheets[0].sealed is not None:
+    def seal_delta(self, *, logged: bool) -> Sealed | None:
+        """Hand out the rows of the epoch, if they are a delta, as ``seal``; else None."""
+        if not self.deltas or self.deltas[0].sealed is not None:
             return None
-        (sheet,) = self.sheets
-        sealed = sheet.seal(stamped=self._stamped, logged=logged)
+        (delta,) = self.deltas
+        sealed = delta.seal(stamped=self._stamped, logged=logged)
         if sealed is not None:
-            sheet.flushed = None
+            delta.flushed = None
         return sealed
 
     # ---- the barrier
@@ -335,7 +335,7 @@ class WriteBack:
         """Forget the pending rows of a sealed epoch, which are in the base map now; it may be of another process."""
         applied = next((kept for mine, kept in self._sealed if mine is sealed), {})
         self._sealed = [(mine, kept) for mine, kept in self._sealed if mine is not sealed]
-        self.sheets[:] = [sheet for sheet in self.sheets if sheet.sealed is not sealed]
+        self.deltas[:] = [delta for delta in self.deltas if delta.sealed is not sealed]
         if not self._sealed:
             self.pending.clear()
         else:

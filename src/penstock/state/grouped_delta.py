@@ -1,7 +1,7 @@
-"""A sheet: the rows that a fold or a put by column has written to a store in one epoch, by column.
+"""A delta: the rows that a fold or a put by column has written to a store in one epoch, by column.
 
 Where nothing else happens to the store in that epoch its rows are forwarded, sealed and logged as they are, and no Python object is
-ever made of one. Anything else makes single rows of the sheet first (`WriteBack.spill`), which costs what single rows cost.
+ever made of one. Anything else makes single rows of the delta first (`WriteBack.spill`), which costs what single rows cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.state.bulk import are_short
 from penstock.state.runs import RunRows, pack
 
 
-class Before(NamedTuple):
+class RowsBefore(NamedTuple):
     """What there was of many keys: values (null: no row) and timestamps (−1 where there is none)."""
 
     values: pa.Array
@@ -90,7 +90,7 @@ class ChangelogColumns(Collection[tuple[bytes, bytes | None, int, Headers]]):
         return any(row == mine for mine in self)
 
 
-class Sheet:
+class GroupedDelta:
     """Rows without headers by column, keys ascending; a row of null is deleted.
 
     ``number``: numbers single rows, in the order of their writing.
@@ -126,12 +126,12 @@ class Sheet:
         """The new values in the order of the keys, null where a row is deleted."""
         return self._folded.values
 
-    def only(self, kept: Any) -> Sheet:
+    def only(self, kept: Any) -> GroupedDelta:
         """Return some of the rows."""
         values, times, last = self._folded
         mask = pa.array(kept)
         folded = Folded(values.filter(mask), times[kept], last[kept])
-        return Sheet(self._names.filter(mask), folded, self._batch, self._number)
+        return GroupedDelta(self._names.filter(mask), folded, self._batch, self._number)
 
     def changes(self, key: Serde[Any], value: Serde[Any], old: pa.Array | None = None) -> Batch:
         """Return the rows as records for those downstream, each with the origin of the record that wrote it last.
@@ -171,7 +171,7 @@ class Sheet:
         return self.sealed
 
 
-def read_rows(rows: pa.Array, *, stamped: bool) -> Before:
+def read_rows(rows: pa.Array, *, stamped: bool) -> RowsBefore:
     """Return base rows (null: there is none) as values and times.
 
     >>> values, times = read_rows(pa.array([bytes(7) + b"5old", None]), stamped=True)
@@ -180,11 +180,11 @@ def read_rows(rows: pa.Array, *, stamped: bool) -> Before:
     """
     times = np.full(len(rows), -1, dtype=np.int64)
     if not stamped or rows.null_count == len(rows):
-        return Before(rows, times)
+        return RowsBefore(rows, times)
     known = rows.drop_null() if rows.null_count else rows
     stamps = pc.binary_slice(known, 0, 8)
     times[rows.is_valid().to_numpy(zero_copy_only=False)] = np.frombuffer(stamps.buffers()[2], ">i8", len(known))
-    return Before(pc.binary_slice(rows, 8, _ALL), times)
+    return RowsBefore(pc.binary_slice(rows, 8, _ALL), times)
 
 
 def int64_sums(rows: pa.Array, numbers: Any) -> pa.Array:
@@ -208,11 +208,11 @@ def int64_sums(rows: pa.Array, numbers: Any) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(8), len(rows), [None, packed]).cast(pa.binary())
 
 
-def before_of(rows: Iterable[tuple[bytes, int] | None]) -> Before:
+def before_of(rows: Iterable[tuple[bytes, int] | None]) -> RowsBefore:
     """Return rows (value, timestamp) by column."""
     pairs = [(None, -1) if row is None else row for row in rows]
     values = pa.array([value for value, _ in pairs], pa.binary())
-    return Before(values, np.array([time for _, time in pairs], dtype=np.int64))
+    return RowsBefore(values, np.array([time for _, time in pairs], dtype=np.int64))
 
 
 #: longer than any value

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores
-from penstock.state.kept_rows import Asked, KeptRows
+from penstock.state.delta import StoreDelta
+from penstock.state.duplicate_rows import DuplicateRows, RangeQuery
 from penstock.state.memory import MemoryState
-from penstock.state.window_sheet import WindowSheet
 
 #: three segments of a minute and their edges
 TIMES = (0, 1, 59_999, 60_000, 60_001, 119_999, 120_000, 120_001)
@@ -37,7 +37,7 @@ class Kept:
     """The rows beside the list of them that they have to be equal to."""
 
     def __init__(self) -> None:
-        self.rows = KeptRows(SPEC, MemoryState())
+        self.rows = DuplicateRows(SPEC, MemoryState())
         self._listed: list[tuple[bytes, int, int]] = []
         self._numbers = count(1)
         self._sealed: list[Any] = []
@@ -46,7 +46,7 @@ class Kept:
         keys, starts, numbers = self._listed_also(given_rows)
         times = np.array(starts)
         values = pa.array([b"%d" % number for number in numbers])
-        self.rows.lay(WindowSheet(pa.array(keys), times, np.array(numbers), values, times, None))
+        self.rows.lay(StoreDelta(pa.array(keys), values, times, times, np.array(numbers)))
 
     def put(self, given_rows: list[tuple[bytes, int]]) -> None:
         for key, start, number in zip(*self._listed_also(given_rows), strict=True):
@@ -72,7 +72,7 @@ class Kept:
     def find(self, asked: list[tuple[bytes, int, int]]) -> None:
         keys, since, until = zip(*asked, strict=True)
         places, times = np.arange(len(keys)), np.full(len(keys), self.rows.observed)
-        found = self.rows.find(Asked(pa.array(keys), places, np.array(since), np.array(until)), None, times)
+        found = self.rows.find(RangeQuery(pa.array(keys), places, np.array(since), np.array(until)), None, times)
         seen = (
             []
             if found is None

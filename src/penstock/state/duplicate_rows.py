@@ -1,7 +1,7 @@
 """The rows of a window store that keeps duplicates, which many records may put at a time, and find at a time.
 
-What was put so stays a *sheet* until somebody asks for single rows: the records of a join by column look for their matches in the
-sheets of the epoch, and what of them has not expired at the barrier is sealed by column.
+What was put so stays a *delta* until somebody asks for single rows: the records of a join by column look for their matches in the
+deltas of the epoch, and what of them has not expired at the barrier is sealed by column.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from penstock.batch.fallback import Fallback
 from penstock.batch.grouping import key_order
 from penstock.state.base import Sealed, ShardState
 from penstock.state.bulk import SortedRows, are_short
+from penstock.state.delta import DeltaLayer, StoreDelta, joined
+from penstock.state.grouped_delta import ChangelogColumns
 from penstock.state.keys import MAX_TIME
 from penstock.state.layer import Entry, Layer
 from penstock.state.positions import DUPLICATES
 from penstock.state.segmented import LogRow, Segmented
-from penstock.state.sheet import ChangelogColumns
 from penstock.state.spec import StoreSpec
-from penstock.state.window_sheet import SheetLayer, ToldRows, WindowSheet, joined
 
 #: pairs that are looked at in one go; where each record meets so many others columns would only cost memory
 MOST_PAIRS = 1 << 22
 _BEFORE = -1
 
 
-class Asked(NamedTuple):
+class RangeQuery(NamedTuple):
     """What records ask for: the rows of a key that start in a span of time, as they are at a place."""
 
     keys: pa.Array
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Rows that were found: which record asked for each, its start, its value, which of the told ones it is (negative: none of them).
+    """Rows that were found: which record asked for each, its start, its value, which of the published ones it is (negative: none of them).
 
     In the order of the asking records; of each in that of starts, then of putting.
     """
@@ -47,26 +47,26 @@ class Matches(NamedTuple):
     at: Any
     starts: Any
     values: pa.Array
-    told: Any
+    published: Any
 
 
-class KeptRows(Segmented):
-    """The layers and segments of a store that keeps duplicates; above these, the sheets of the epoch.
+class DuplicateRows(Segmented):
+    """The layers and segments of a store that keeps duplicates; above these, the deltas of the epoch.
 
-    Invariant: a sheet is newer than all single rows. Whoever asks for single rows makes them of the sheets first.
+    Invariant: a delta is newer than all single rows. Whoever asks for single rows makes them of the deltas first.
     """
 
     def __init__(self, spec: StoreSpec, state: ShardState) -> None:
         super().__init__(spec, state, DUPLICATES)
-        self.sheets: list[WindowSheet] = []
+        self.deltas: list[StoreDelta] = []
 
     # ---- single rows
 
     def spill(self) -> None:
-        """Make single rows of those of sheets."""
-        sheets, self.sheets = self.sheets, []
-        for sheet in sheets:
-            for key, position, entry in sheet.entries():
+        """Make single rows of those of deltas."""
+        deltas, self.deltas = self.deltas, []
+        for delta in deltas:
+            for key, position, entry in delta.entries():
                 super().put(key, position, entry)
 
     def get(self, key: bytes, position: Any) -> tuple[bytes, int] | None:
@@ -76,13 +76,13 @@ class KeptRows(Segmented):
 
     def put(self, key: bytes, position: Any, entry: Entry) -> None:
         """Write a row."""
-        if self.sheets:
+        if self.deltas:
             self.spill()
         super().put(key, position, entry)
 
     def of_key(self, key: bytes, since: int, until: int) -> list[tuple[Any, bytes, int]]:
         """Return (position, value, timestamp) of one key's rows."""
-        if self.sheets:
+        if self.deltas:
             self.spill()
         return super().of_key(key, since, until)
 
@@ -98,12 +98,12 @@ class KeptRows(Segmented):
         oldest = ends // self.interval * self.interval if self.spec.persistent else ends + 1
         return np.maximum(oldest, 0), ends + self._slack
 
-    def lay(self, sheet: WindowSheet) -> None:
-        """Write the rows of a sheet."""
-        self.sheets.append(sheet)
+    def lay(self, delta: StoreDelta) -> None:
+        """Write the rows of a delta."""
+        self.deltas.append(delta)
 
-    def find(self, asked: Asked, told: ToldRows | None, times: Any) -> Matches | None:
-        """Return the rows that records find, those of ``told`` in front of their places included; None: nobody finds any.
+    def find(self, asked: RangeQuery, published: StoreDelta | None, times: Any) -> Matches | None:
+        """Return the rows that records find, those of ``published`` in front of their places included; None: nobody finds any.
 
         ``times``: of the store, at each record.
         """
@@ -111,25 +111,24 @@ class KeptRows(Segmented):
         since = np.maximum(np.maximum(asked.since, bound), 0)
         first, last = int(since.min()), int(asked.until.max())
         parts = [self._single(asked._replace(since=since))]
-        parts += [(s.keys, s.starts, s.values, np.full(len(s.starts), _BEFORE)) for s in self.sheets]
-        if told is not None:
-            sheet = told.sheet
-            parts.append((sheet.keys, sheet.starts, sheet.values, np.arange(len(sheet.starts))))
+        parts += [(s.keys, s.starts, s.values, np.full(len(s.starts), _BEFORE)) for s in self.deltas]
+        if published is not None:
+            parts.append((published.keys, published.starts, published.values, np.arange(len(published.starts))))
         parts = [part for part in (_between(part, first, last) for part in parts) if len(part[1])]
         if not parts:
             return None
         keys, starts, values, numbers = zip(*parts, strict=True)
         at, chosen = _pairs(pa.concat_arrays(keys), np.concatenate(starts), asked._replace(since=since))
         number = np.concatenate(numbers)[chosen]
-        if told is not None and len(told.places):
-            in_front = (number < 0) | (told.places[number] < asked.places[at])
+        if published is not None and len(published.places):
+            in_front = (number < 0) | (published.places[number] < asked.places[at])
             at, chosen, number = at[in_front], chosen[in_front], number[in_front]
         if not len(at):
             return None
         found = pa.concat_arrays(values).take(pa.array(chosen))
         return Matches(at, np.concatenate(starts)[chosen], found, number)
 
-    def _single(self, asked: Asked) -> tuple[pa.Array, Any, pa.Array, Any]:
+    def _single(self, asked: RangeQuery) -> tuple[pa.Array, Any, pa.Array, Any]:
         """Return the rows of the layers and the base that may be among those that are asked for."""
         spans: dict[bytes, tuple[int, int]] = {}
         for key, since, until in zip(*self._asked_below(asked), strict=True):
@@ -145,7 +144,7 @@ class KeptRows(Segmented):
         values = pa.array([value for _, value, _ in found], pa.binary())
         return pa.array(keys, pa.binary()), starts, values, np.full(len(keys), _BEFORE)
 
-    def _asked_below(self, asked: Asked) -> tuple[list[bytes], list[int], list[int]]:
+    def _asked_below(self, asked: RangeQuery) -> tuple[list[bytes], list[int], list[int]]:
         """Return what is asked of single rows: records that are newer than all of these ask for nothing there."""
         newest = self._newest_below()
         below = asked.since <= newest
@@ -169,35 +168,35 @@ class KeptRows(Segmented):
     # ---- the barrier
 
     def seal(self, *, logged: bool, never_was: Callable[[bytes, Any], bool] | None = None) -> Sealed:
-        """Hand out the rows of the epoch; if all of them are of sheets, by column."""
-        if super()._has_rows() or any(sheet.headers is not None for sheet in self.sheets):
+        """Hand out the rows of the epoch; if all of them are of deltas, by column."""
+        if super()._has_rows() or any(delta.headers is not None for delta in self.deltas):
             self.spill()
         return super().seal(logged=logged, never_was=never_was)
 
     def _has_rows(self) -> bool:
-        return bool(self.sheets) or super()._has_rows()
+        return bool(self.deltas) or super()._has_rows()
 
     def _newest_row(self) -> int:
-        return max((int(sheet.starts.max()) for sheet in self.sheets), default=super()._newest_row())
+        return max((int(delta.starts.max()) for delta in self.deltas), default=super()._newest_row())
 
     def _take_rows(self) -> Layer:
-        sheets, self.sheets = self.sheets, []
-        return SheetLayer(sheets) if sheets else super()._take_rows()
+        deltas, self.deltas = self.deltas, []
+        return DeltaLayer(deltas) if deltas else super()._take_rows()
 
     def _write_rows(self, sealed: Sealed, layer: Layer, logged: bool) -> Collection[LogRow]:
-        if not self.sheets:
+        if not self.deltas:
             return super()._write_rows(sealed, layer, logged)
-        whole = joined(self.sheets)
-        sheet = whole.where(whole.starts >= self._sealable() // self.interval * self.interval)
-        names, numbers = sheet.names(), sheet.starts // self.interval
+        whole = joined(self.deltas)
+        delta = whole.where(whole.starts >= self._sealable() // self.interval * self.interval)
+        names, numbers = delta.names(), delta.starts // self.interval
         for number in np.unique(numbers).tolist():
             mine = pa.array(numbers == number)
-            rows, values = names.filter(mine), sheet.values.filter(mine)
+            rows, values = names.filter(mine), delta.values.filter(mine)
             order = pa.array(key_order(rows))
             written = SortedRows(rows.take(order), values.take(order))
             plain = are_short(written.names)
             sealed.side[self.segments.name(number)] = written if plain else list(written)
-        return ChangelogColumns(names, sheet.values, sheet.times) if logged and len(names) else []
+        return ChangelogColumns(names, delta.values, delta.times) if logged and len(names) else []
 
 
 def _between(part: tuple[pa.Array, Any, pa.Array, Any], first: int, last: int) -> tuple[pa.Array, Any, pa.Array, Any]:
@@ -210,10 +209,10 @@ def _between(part: tuple[pa.Array, Any, pa.Array, Any], first: int, last: int) -
     return keys.filter(mask), starts[inside], values.filter(mask), numbers[inside]
 
 
-def _pairs(keys: pa.Array, starts: Any, asked: Asked) -> tuple[Any, Any]:
+def _pairs(keys: pa.Array, starts: Any, asked: RangeQuery) -> tuple[Any, Any]:
     """Return which records ask for which rows, whatever their places: places of both, by record, start, and place of the row.
 
-    >>> asked = Asked(pa.array([b"a", b"b"]), None, np.array([0, 5]), np.array([4, 9]))
+    >>> asked = RangeQuery(pa.array([b"a", b"b"]), None, np.array([0, 5]), np.array([4, 9]))
     >>> [found.tolist() for found in _pairs(pa.array([b"a", b"b", b"a", b"a"]), np.array([4, 7, 9, 0]), asked)]
     [[0, 0, 1], [3, 0, 1]]
     """

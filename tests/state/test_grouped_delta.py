@@ -16,13 +16,13 @@ from penstock.kernels.transaction import BatchTransaction, forwarding
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
 from penstock.state import pending
+from penstock.state.grouped_delta import ChangelogColumns, int64_sums
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.overlay import OverlayState
 from penstock.state.restore import Standalone
 from penstock.state.rows import RowStore
 from penstock.state.runs import RunRows, pack
-from penstock.state.sheet import ChangelogColumns, int64_sums
 from penstock.state.spec import Stores
 
 #: keys of one epoch: new, rare and repeated ones, some that LMDB does not take as they are
