@@ -31,7 +31,7 @@ from penstock.state.write_back import WriteBack
 FEW = 64
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """The rows of many keys, each decoded for itself alone: None where there is none, and whether that is so anywhere."""
 
     rows: list[Any]
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 #: finds the rows of keys: (keys, records that they are of, their transaction)
-ReadBatch: TypeAlias = Callable[[Column, Batch, BatchTransaction], Found]
+ReadBatch: TypeAlias = Callable[[Column, Batch, BatchTransaction], FoundRows]
 
 
 class RawFound(NamedTuple):
@@ -141,7 +141,7 @@ def _write(
 def open_read(rows: WriteBack, name: str, serdes: tuple[Serde[Any], Serde[Any]]) -> ReadBatch:
     """Return what reads the rows of keys, each as it is at the place of its record. A record whose key is missing is not for it."""
 
-    def read(keys: Column, batch: Batch, transaction: BatchTransaction) -> Found:
+    def read(keys: Column, batch: Batch, transaction: BatchTransaction) -> FoundRows:
         data = keys.arrow_of(serdes[0])
         if data.null_count:
             raise Fallback("null_key")
@@ -178,7 +178,7 @@ def _published(name: str, batch: Batch, transaction: BatchTransaction) -> StoreD
     return None if batch.provenance.places is None else transaction.published.get(name)
 
 
-def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
+def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> FoundRows:
     """Return what rows hold, decoded anew for each record: whoever gets it may change it."""
     gaps = np.fromiter(map(is_, raws, repeat(None)), dtype=bool, count=len(raws))[at].sum()
     data: Any
@@ -190,7 +190,7 @@ def _decoded(raws: list[bytes | None], at: Any, serde: Serde[Any]) -> Found:
     items = column.items
     if column.has_nulls and sum(map(is_, items, repeat(None))) != gaps:  # a row that is there, and reads as none
         raise Fallback("row_reads_as_null")
-    return Found(items, bool(gaps))
+    return FoundRows(items, bool(gaps))
 
 
 def rows_now(look: Look, keys: pa.Array) -> tuple[list[Any], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.kernels.kernel import KernelContext, NodeFacts
-from penstock.kernels.table_rows import Found, ReadBatch, open_read
+from penstock.kernels.table_rows import FoundRows, ReadBatch, open_read
 from penstock.kernels.transaction import BatchTransaction
 from penstock.operators.base import TableView
 from penstock.operators.views import DerivedView, StoreView
@@ -32,11 +32,11 @@ def open_view(view: TableView, context: KernelContext) -> ReadBatch:
     assert isinstance(view, DerivedView), view
     derive, read = view.derive(context), open_view(view.parent, context)
 
-    def derived(keys: Column, batch: Batch, transaction: BatchTransaction) -> Found:
+    def derived(keys: Column, batch: Batch, transaction: BatchTransaction) -> FoundRows:
         found = [
             None if row is None else derive(key, (row, -1))
             for key, row in zip(keys.items, read(keys, batch, transaction).rows, strict=True)
         ]
-        return Found([None if row is None else row[0] for row in found], any(row is None for row in found))
+        return FoundRows([None if row is None else row[0] for row in found], any(row is None for row in found))
 
     return derived

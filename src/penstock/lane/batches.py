@@ -15,14 +15,14 @@ from penstock.lane.inbox import (
     MadeOrigins,
     NumberedOrigins,
     Origins,
-    Rows,
     ShortRun,
     SourceBatch,
+    SourceRows,
     numbers,
     order_by,
     raw_headers,
 )
-from penstock.lane.mixed import Mixes, Run, Sorted, Work, cut_apart, never
+from penstock.lane.mixed import Mixes, Sorted, SourceRun, Work, cut_apart, never
 from penstock.record import Headers
 
 
@@ -41,7 +41,7 @@ def _taken(table: pa.Table, order: Any) -> pa.Table:
 
 
 def raw_batches(
-    rows: Rows,
+    rows: SourceRows,
     topics: Sequence[str],
     source_of: dict[str, str],
     mixes: Mixes = never,
@@ -68,7 +68,7 @@ def raw_batches(
 class RawRows:
     """Raw rows in an order."""
 
-    def __init__(self, rows: Rows, topics: Sequence[str], order: Any) -> None:
+    def __init__(self, rows: SourceRows, topics: Sequence[str], order: Any) -> None:
         self._topics = topics
         self._table = _taken(rows.table.select(["key", "value", "headers"]), order)
         self._plain = self._table["headers"].null_count == len(self._table)
@@ -132,7 +132,7 @@ class EnvelopeRows:
         return NumberedOrigins(self._topics, {name: column[part] for name, column in self._places.items()})
 
     @staticmethod
-    def cut(batch: SourceBatch, runs: list[Run]) -> Iterator[SourceBatch | ShortRun]:
+    def cut(batch: SourceBatch, runs: list[SourceRun]) -> Iterator[SourceBatch | ShortRun]:
         """Yield a batch or its runs; what stands for many records goes by column, however few there are."""
         if not any(run.code % 2 for run in runs):
             yield from cut_apart(batch, runs)

@@ -271,7 +271,7 @@ def starts_of(*columns: Any) -> list[int]:
     return [0, *np.flatnonzero(changed).tolist(), count]
 
 
-class Rows(NamedTuple):
+class SourceRows(NamedTuple):
     """Raw rows with what orders them, as numbers: shard, topic number, partition, offset, time; and the time that was reached."""
 
     table: pa.Table
@@ -284,10 +284,10 @@ class Rows(NamedTuple):
     #: the watermark that was reached, where strategies are functions
     mark: Any = None
 
-    def where(self, mask: Any) -> Rows:
+    def where(self, mask: Any) -> SourceRows:
         """Return the rows of a mask."""
         columns = (None if column is None else column[mask] for column in self[1:])
-        return Rows(self.table.filter(pa.array(mask)), *columns)
+        return SourceRows(self.table.filter(pa.array(mask)), *columns)
 
     def raws(self, topics: Sequence[str]) -> Iterator[Raw]:
         """Return the rows one by one."""
@@ -298,7 +298,7 @@ class Rows(NamedTuple):
         return map(Raw._make, zip(*places, keys, values, times, headers, repeat(None), strict=False))
 
 
-def numbered(table: pa.Table) -> Rows:
+def numbered(table: pa.Table) -> SourceRows:
     """Return raw rows with their numbers; the time reached is unknown unless it was told."""
     shard, place, offset, timestamp = (
         numbers(table[name]).astype(np.int64) for name in ("shard", "place", "offset", "timestamp")
@@ -306,16 +306,16 @@ def numbered(table: pa.Table) -> Rows:
     told = "reached" in table.column_names
     reached = numbers(table["reached"]).copy() if told else np.full(len(shard), UNKNOWN, dtype=np.int64)
     mark = numbers(table["mark"]).copy() if "mark" in table.column_names else None
-    return Rows(table, shard, place // PARTITIONS, place % PARTITIONS, offset, timestamp, reached, mark)
+    return SourceRows(table, shard, place // PARTITIONS, place % PARTITIONS, offset, timestamp, reached, mark)
 
 
-def reach(rows: Rows, topics: Sequence[str], before: Times) -> tuple[Rows, Times]:
+def reach(rows: SourceRows, topics: Sequence[str], before: Times) -> tuple[SourceRows, Times]:
     """Tell the partition time of each row, of rows that one reader has, and how far the partitions got; rows keep their places."""
     reached, after = _greatest_so_far(rows, rows.timestamp, topics, before)
     return rows._replace(reached=reached), after
 
 
-def reach_marks(rows: Rows, topics: Sequence[str], before: Times) -> tuple[Rows, Times]:
+def reach_marks(rows: SourceRows, topics: Sequence[str], before: Times) -> tuple[SourceRows, Times]:
     """Tell the watermark that each row reached, of rows that one reader has, and how far the topics got."""
     if rows.mark is None:
         return rows, {}
@@ -323,7 +323,7 @@ def reach_marks(rows: Rows, topics: Sequence[str], before: Times) -> tuple[Rows,
     return rows._replace(mark=reached), after
 
 
-def _greatest_so_far(rows: Rows, times: Any, topics: Sequence[str], before: Times) -> tuple[Any, Times]:
+def _greatest_so_far(rows: SourceRows, times: Any, topics: Sequence[str], before: Times) -> tuple[Any, Times]:
     if not len(rows.table):
         return times, {}
     order = order_by((rows.offset, rows.partition, rows.topic))

@@ -74,12 +74,12 @@ class Taken(Protocol):
         """Return rows that follow each other."""
         ...
 
-    def cut(self, batch: SourceBatch, runs: list[Run]) -> Iterator[SourceBatch | ShortRun]:
+    def cut(self, batch: SourceBatch, runs: list[SourceRun]) -> Iterator[SourceBatch | ShortRun]:
         """Yield a batch that is one run, or the short runs that it holds."""
         ...
 
 
-class Run(NamedTuple):
+class SourceRun(NamedTuple):
     """Rows of a batch that are of one shard and one source."""
 
     begin: int
@@ -156,8 +156,8 @@ class Sorted:
                 batch, [self._run(r - first, e - first, begin + r) for r, e in runs or [(first, last)]]
             )
 
-    def _run(self, begin: int, end: int, at: int) -> Run:
-        return Run(begin, end, int(self.shard[at]), self._name_at(at), int(self.code[at]))
+    def _run(self, begin: int, end: int, at: int) -> SourceRun:
+        return SourceRun(begin, end, int(self.shard[at]), self._name_at(at), int(self.code[at]))
 
     def _name_at(self, at: int) -> str:
         return self.sources[int(self.code[at])]
@@ -183,7 +183,7 @@ def stretches(edges: Sequence[int]) -> Iterator[tuple[int, int, list[tuple[int, 
         yield short[0][0], short[-1][1], short
 
 
-def cut_apart(batch: SourceBatch, runs: list[Run]) -> Iterator[SourceBatch | ShortRun]:
+def cut_apart(batch: SourceBatch, runs: list[SourceRun]) -> Iterator[SourceBatch | ShortRun]:
     """Yield a batch that is one run, or the short runs that it holds: their objects are made together."""
     if len(runs) == 1:
         yield batch

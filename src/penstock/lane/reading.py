@@ -12,7 +12,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
-from penstock.lane.inbox import JUDGE, Rows, ShortRun, SourceBatch, Times, order_by
+from penstock.lane.inbox import JUDGE, ShortRun, SourceBatch, SourceRows, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.log.rows import RangeRows
@@ -37,7 +37,9 @@ class Sources:
         self.lags = {name: s.lag for name, s in strategies.items() if s.function is None and s.lag}
         self.asking = {name for name, s in strategies.items() if s.function is not None}
 
-    def extract_times(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], before: Times) -> Rows:
+    def extract_times(
+        self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str], before: Times
+    ) -> SourceRows:
         """Put the extracted timestamps in the place of Kafka's, in the order of the rows; a row to be judged is marked."""
         chosen = [number for number, topic in enumerate(topics) if source_of[topic] in self.extracting]
         mask = np.isin(rows.topic, chosen)
@@ -61,7 +63,7 @@ class Sources:
                 latest[place] = max(latest.get(place, -1), time)
         return rows._replace(timestamp=times, reached=reached)
 
-    def ask_marks(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str]) -> Rows:
+    def ask_marks(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str]) -> SourceRows:
         """Ask the strategies that are functions for the watermarks of their rows; −1: none. A row to be judged is marked."""
         if not self.asking:
             return rows
@@ -79,7 +81,7 @@ class Sources:
                 reached[i] = JUDGE
         return rows._replace(mark=marks, reached=reached)
 
-    def watermarks(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str]) -> Any:
+    def watermarks(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str]) -> Any:
         """Return the watermark that the partition of each row has with it: the partition time, less what its strategy allows for."""
         if not self.asking and not self.lags:
             return rows.reached
@@ -156,7 +158,7 @@ class Sources:
             return self._one_by_one(batch, task)
         return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
 
-    def judge(self, rows: Rows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
+    def judge(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
         """Ask the policy about raw rows whose time could not be had."""
         for raw in rows.raws(topics):
             source = source_of[raw.topic]

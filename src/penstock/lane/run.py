@@ -37,7 +37,7 @@ from penstock.lane.envelope import (
     order_of,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, Rows, ShortRun, SourceBatch
+from penstock.lane.inbox import JUDGE, ShortRun, SourceBatch, SourceRows
 from penstock.lane.mixed import Mixed, Work
 from penstock.lane.orders import Orders, Report, encode_report, offsets
 from penstock.lane.outbox import Outbox
@@ -104,7 +104,7 @@ def tell_times(
         yield pa.RecordBatch.from_arrays([*kept, *told], schema=schema)
 
 
-def _moves_of(rows: Rows, watermarks: Any, judged: Any, known: inbox.Times, orders: Orders) -> pa.RecordBatch:
+def _moves_of(rows: SourceRows, watermarks: Any, judged: Any, known: inbox.Times, orders: Orders) -> pa.RecordBatch:
     """Return the records of a batch that moved the time of their partition."""
     order = inbox.order_by((rows.offset, rows.partition, rows.topic))
     order = order[~judged[order]]
@@ -513,7 +513,7 @@ def _together(*batches: pa.RecordBatch) -> pa.Table | None:
     return pa.Table.from_batches(batches) if batches else None
 
 
-def _greatest(rows: Rows, column: Any, topics: Sequence[str]) -> inbox.Times:
+def _greatest(rows: SourceRows, column: Any, topics: Sequence[str]) -> inbox.Times:
     """Return how far each partition got, of rows whose times were told."""
     if not len(column):
         return {}

@@ -37,7 +37,7 @@ OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 Entry: TypeAlias = tuple[bytes | None, int, Headers, Any, int]
 
 
-class SortedRows(Protocol):
+class OrderedRows(Protocol):
     """Rows in ascending order of their keys, each key once; ``state.bulk`` makes them. May be iterated more than once."""
 
     def __len__(self) -> int: ...
@@ -59,7 +59,7 @@ class SortedRows(Protocol):
         """The values, in the order of the keys."""
         ...
 
-    def stored(self) -> SortedRows:
+    def stored(self) -> OrderedRows:
         """Return them with keys as LMDB has them (``lmdb_format``)."""
         ...
 
@@ -91,7 +91,7 @@ class BytesStore(Protocol):
         """Put every row (value None: delete), atomically."""
         ...
 
-    def load(self, rows: SortedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | RunRows) -> None:
         """Put every row, atomically. Keys ascend, each comes once, and none is longer than 509 bytes: for less."""
         ...
 

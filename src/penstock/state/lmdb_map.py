@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.state.base import SortedRows, prefix_end
+from penstock.state.base import OrderedRows, prefix_end
 from penstock.state.lmdb_format import LONG, PLAIN, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
 from penstock.state.runs import RunRows, find_column, loops
@@ -125,7 +125,7 @@ class LmdbMap:
         if newest:
             self._state.run(self.name, partial(put_all, newest))
 
-    def load(self, rows: SortedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | RunRows) -> None:
         """Put every row, atomically: keys ascend, and none is so long that it is stored in a bucket."""
         if len(rows):
             self._state.make_room(2 * rows.size)

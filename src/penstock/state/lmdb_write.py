@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.native.loader import in_c
 from penstock.state import runs
-from penstock.state.base import SortedRows
+from penstock.state.base import OrderedRows
 from penstock.state.lmdb_format import LONG, PLAIN, pack_bucket, run_key, stored_key, unpack_bucket, user_key
 from penstock.state.runs import RunRows, loops
 
@@ -95,7 +95,7 @@ def put_all(rows: dict[bytes, bytes | None], place: Place) -> None:
         _put_sorted(stored[0], zip(stored, values, strict=True), transaction, database)
 
 
-def load(rows: SortedRows | RunRows, place: Place) -> None:
+def load(rows: OrderedRows | RunRows, place: Place) -> None:
     """Put rows in order; those of a run may be deleted."""
     if is_built and len(rows) >= BULK:
         run = rows.run if isinstance(rows, RunRows) else runs.pack(rows.names, rows.values)

@@ -9,7 +9,7 @@ from itertools import islice
 import pyarrow as pa
 from sortedcontainers import SortedList
 
-from penstock.state.base import SortedRows, prefix_end
+from penstock.state.base import OrderedRows, prefix_end
 from penstock.state.runs import RunRows
 
 #: rows fetched at a time while a range is iterated, so that a write in between is neither an error nor a copy of
@@ -81,7 +81,7 @@ class MemoryMap:
                     keys.add(key)
                 table[key] = value
 
-    def load(self, rows: SortedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | RunRows) -> None:
         """Put every row."""
         self.write(list(rows))
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from penstock.state.base import BytesStore, Sealed, ShardState, SortedRows, prefix_end
+from penstock.state.base import BytesStore, OrderedRows, Sealed, ShardState, prefix_end
 from penstock.state.runs import RunRows
 
 
@@ -62,7 +62,7 @@ class OverlayMap:
         """Refuse: an overlay is read; what is written waits for the barrier."""
         raise NotImplementedError("an overlay is not written to")
 
-    def load(self, rows: SortedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | RunRows) -> None:
         """Refuse, as well."""
         raise NotImplementedError("an overlay is not written to")
 

@@ -24,7 +24,7 @@ from penstock.state.grouped_delta import GroupedDelta
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import Expiry
 from penstock.state.verbs import KeyValueVerbs
-from penstock.state.write_back import Row, WriteBack, unpack_stamp, writer_of
+from penstock.state.write_back import StoredRow, WriteBack, unpack_stamp, writer_of
 
 #: folds one record into the row of its key: (key, value, timestamp, headers)
 Fold: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -399,12 +399,12 @@ class RowStore(KeyValueVerbs):
             headers,
         )
 
-    def _forwarded(self, key: bytes) -> Row | None:
+    def _forwarded(self, key: bytes) -> StoredRow | None:
         """Return what those downstream know of a key: what was forwarded last, else the value before the epoch."""
         entry = self._flushed.get(key)
         if entry is None:
             return self.rows.before(key)
-        return None if entry[0] is None else Row(entry[0], entry[1])
+        return None if entry[0] is None else StoredRow(entry[0], entry[1])
 
     def _forwarded_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return what those downstream know of many keys, without timestamps."""

@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 
 from penstock.state.base import Entry, ShardState
 from penstock.state.event_time import EventTime
-from penstock.state.write_back import Row, WriteBack, pack_stamp, unpack_stamp
+from penstock.state.write_back import StoredRow, WriteBack, pack_stamp, unpack_stamp
 
 _OBSERVED = b"observed"
 
@@ -116,7 +116,7 @@ class Expiry:
         """Return the timestamp up to which rows are expired, now."""
         return self.time.observed - self._ttl
 
-    def end_of(self, row: Row) -> int:
+    def end_of(self, row: StoredRow) -> int:
         """Return the time at which the row ends."""
         return row.timestamp + self._ttl
 

@@ -38,7 +38,7 @@ pack_stamp = stamp.pack
 unpack_stamp = stamp.unpack_from
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """One row as stored: value bytes and timestamp (−1 where the base map keeps none)."""
 
     value: bytes
@@ -75,10 +75,10 @@ class WriteBack:
     >>> rows.dirty[b"k"] = (b"v", 5, (), NO_ORIGIN, 1)
     >>> sealed = rows.seal([(b"k", rows.dirty[b"k"])], logged=True)
     >>> sealed.changelog, rows.base.get(b"k"), rows.lookup(b"k")
-    ([(b'k', b'v', 5, ())], None, Row(value=b'v', timestamp=5))
+    ([(b'k', b'v', 5, ())], None, StoredRow(value=b'v', timestamp=5))
     >>> rows.apply(sealed)
     >>> rows.base.get(b"k"), rows.lookup(b"k")
-    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05v', Row(value=b'v', timestamp=5))
+    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05v', StoredRow(value=b'v', timestamp=5))
     """
 
     __slots__ = (
@@ -106,14 +106,14 @@ class WriteBack:
         self._pending_order = KeyOrder(self.pending)
         self._sealed: list[tuple[Sealed, dict[bytes, Entry]]] = []
 
-    def lookup(self, key: bytes) -> Row | None:
+    def lookup(self, key: bytes) -> StoredRow | None:
         """Return what a reader sees."""
         if self.deltas:
             self.spill()
         entry = self.dirty.get(key)
         return self.before(key) if entry is None else _row(entry)
 
-    def before(self, key: bytes) -> Row | None:
+    def before(self, key: bytes) -> StoredRow | None:
         """Return what a reader saw before this epoch."""
         if self.deltas:
             self.spill()
@@ -154,7 +154,7 @@ class WriteBack:
         return [None if raw is None else raw[8:] for raw in found] if self._stamped else found
 
     def lookup_many(self, keys: list[bytes]) -> list[tuple[bytes, int] | None]:
-        """Return (value, timestamp) of each key, as ``lookup``, in plain pairs, which are made for half of the cost of a `Row`.
+        """Return (value, timestamp) of each key, as ``lookup``, in plain pairs, which are made for half of the cost of a `StoredRow`.
 
         The base map is asked once for all keys that no layer above it knows.
         """
@@ -344,8 +344,8 @@ class WriteBack:
                     del self.pending[key]
         self._pending_order.clear()
 
-    def _unpack(self, raw: bytes) -> Row:
-        return Row(raw[8:], unpack_stamp(raw)[0]) if self._stamped else Row(raw, -1)
+    def _unpack(self, raw: bytes) -> StoredRow:
+        return StoredRow(raw[8:], unpack_stamp(raw)[0]) if self._stamped else StoredRow(raw, -1)
 
 
 def writer_of(origin: Any) -> Origin:
@@ -357,8 +357,8 @@ def writer_of(origin: Any) -> Origin:
     return found
 
 
-def _row(entry: Entry) -> Row | None:
-    return None if entry[0] is None else Row(entry[0], entry[1])
+def _row(entry: Entry) -> StoredRow | None:
+    return None if entry[0] is None else StoredRow(entry[0], entry[1])
 
 
 def successor(key: bytes) -> bytes:
