@@ -5,13 +5,15 @@ import pkgutil
 from contextlib import closing
 
 import pytest
-from both_ways import Runs
+from both_ways import Runs, needs_kernels
 
 from penstock import Serdes, Stores, StreamsBuilder, operators
 from penstock.kernels.catalog import KERNELS
 from penstock.lane import mixed, run
 from penstock.operators.base import Operator
 from penstock.plan.plan import make_plan
+
+pytestmark = needs_kernels
 
 
 def all_operators(base=Operator):

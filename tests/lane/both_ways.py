@@ -36,10 +36,13 @@ from penstock.lane.run import run_step
 from penstock.lane.task import Task
 from penstock.lane.timing import Heard, Timing
 from penstock.lane.worker import Worker
+from penstock.plan.batch_paths import has_kernels
 from penstock.plan.plan import make_plan
 from penstock.state import lmdb_write
 
 SHARDS = 2
+#: of tests that ask how records went, not what came of them: with ``PENSTOCK_KERNELS=0`` all go one by one
+needs_kernels = pytest.mark.skipif(not has_kernels(), reason="kernels are switched off")
 
 
 def trying(examples: int) -> settings:
@@ -253,6 +256,8 @@ def _headers(packed: Any) -> Any:
 
 def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note of each batch whether it went by column; one that does not try to is a failure, and so are rows that leave one by one."""
+    if not has_kernels():
+        pytest.skip("kernels are switched off")
     taken: list[bool] = []
     for name in ("process_batch", "process_together"):
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, trying
+from both_ways import Runs, both_ways, needs_kernels, trying
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -269,6 +269,7 @@ def run_once(shape: Any, folder: str, records_: list[Any], monkeypatch: Any, pol
 BAD = 12_345
 
 
+@needs_kernels
 def test_a_mapper_that_fails_sees_every_record_once(folders, monkeypatch):
     before, behind = Counter[int](), Counter[int]()
 
@@ -283,6 +284,7 @@ def test_a_mapper_that_fails_sees_every_record_once(folders, monkeypatch):
     assert sum(counts) == MANY - 2
 
 
+@needs_kernels
 @pytest.mark.parametrize("value", [b"{", None, b"null"])
 def test_a_record_that_cannot_be_read_or_has_no_value_is_seen_by_no_function_and_no_other_twice(
     value, folders, monkeypatch
@@ -298,6 +300,7 @@ def test_a_record_that_cannot_be_read_or_has_no_value_is_seen_by_no_function_and
     assert (len(called), single, sum(seen["dropped"].values())) == (MANY - 1, 0, 1)
 
 
+@needs_kernels
 @pytest.mark.parametrize(
     ("keys", "bad"), [(b"a", 0), (b"a", fold.SLICE), (b"a", BAD), (b"abcd", BAD), (b"abcdefghijklmnopqrstuvwxyz", BAD)]
 )
@@ -323,6 +326,7 @@ def test_an_aggregator_that_fails_sees_few_records_of_that_key_twice(keys, bad, 
     assert sum(msgspec.json.decode(value)["n"] for _, value, *_ in seen["sinks"]["out", -1]) == MANY - 1
 
 
+@needs_kernels
 @pytest.mark.parametrize("windows_", [TimeWindows(50, grace=10), SessionWindows(5, grace=10)])
 def test_an_aggregator_of_windows_that_fails_sees_few_records_of_that_window_twice(windows_, folders, monkeypatch):
     before, called = Counter[int](), Counter[int]()
@@ -343,6 +347,7 @@ def test_an_aggregator_of_windows_that_fails_sees_few_records_of_that_window_twi
     assert (single, list(seen["dropped"].values())) == (0, [1])
 
 
+@needs_kernels
 def test_a_value_that_a_sink_cannot_write_lets_no_function_see_a_record_twice(folders, monkeypatch):
     called = Counter[int]()
 
@@ -357,6 +362,7 @@ def test_a_value_that_a_sink_cannot_write_lets_no_function_see_a_record_twice(fo
     assert {reason for _, reason in seen["dropped"]} == {"serialization_error"}
 
 
+@needs_kernels
 def test_a_row_that_is_deleted_lets_few_records_go_one_by_one(folders, monkeypatch):
     called = Counter[int]()
 
@@ -373,6 +379,7 @@ def test_a_row_that_is_deleted_lets_few_records_go_one_by_one(folders, monkeypat
     assert counts == {b"a": MANY // 4, b"b": (MANY - BAD) // 4, b"c": MANY // 4, b"d": MANY // 4}
 
 
+@needs_kernels
 def test_what_a_function_has_changed_of_a_forked_stream_is_read_again(folders, monkeypatch):
     """Another branch has the same values: records of the batch go again from their source, in parts."""
     called = Counter[int]()

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from both_ways import Runs, both_ways, records, trying, watch_columns
+from both_ways import Runs, both_ways, needs_kernels, records, trying, watch_columns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -287,6 +287,7 @@ def test_records_that_alternate_go_by_column(shape, folders, monkeypatch):
     assert all(taken)
 
 
+@needs_kernels
 def test_sources_of_which_one_was_given_up_do_not_go_together():
     builder = StreamsBuilder()
     inner(builder)
@@ -349,6 +350,7 @@ def global_join(left: bool, rows: list[tuple[str, Any]], *, by_column: bool) -> 
     return found, task.dropped
 
 
+@needs_kernels
 @pytest.mark.parametrize("left", [True, False])
 @given(
     rows=st.lists(
