@@ -53,8 +53,8 @@ class JoinBufferStore(Store):
     >>> from penstock.state.spec import StoreKind
     >>> spec = StoreSpec("waiting", StoreKind.BUFFER, retain_duplicates=True)
     >>> buffer = JoinBufferStore(spec, MemoryState(), Standalone(), Serdes.string, Serdes.string)
-    >>> buffer.put("k", "late", 7, ())
-    >>> buffer.put("k", "early", 3, ())
+    >>> _ = buffer.put("k", "late", 7, ())
+    >>> _ = buffer.put("k", "early", 3, ())
     >>> [record.value for record in buffer.release(6)], buffer.count()
     (['early'], 1)
     """
