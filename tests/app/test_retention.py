@@ -4,7 +4,7 @@ import pytest
 
 from penstock import JoinWindows, Serdes, SessionWindows, Stores, StreamsBuilder, TimeWindows
 from penstock.dev.broker import QUICK_START, Broker
-from penstock.engine import expiry
+from penstock.engine import changelog_expiry
 from penstock.log.base import TopicSpec
 
 START = 1_600_000_020_000
@@ -68,7 +68,7 @@ def _cleaned(cluster):
 
 
 def test_the_changelog_of_windows_is_cut_as_their_time_goes_on(start, cluster, monkeypatch):
-    monkeypatch.setattr(expiry, "EVERY_MS", 0)
+    monkeypatch.setattr(changelog_expiry, "EVERY_MS", 0)
     lines, out = cluster.topic("lines"), cluster.topic("out")
     builder = StreamsBuilder()
     counted = builder.stream(lines, **TEXT).group_by_key().windowed_by(TimeWindows(1000, grace=1000))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import demo_driver
 from penstock.cli.app import app
-from penstock.cli.demo_engine import LONGEST_STORY_MS, Plan, story
+from penstock.cli.demo_engine import LONGEST_STORY_MS, DemoPlan, story
 from penstock.cli.demo_topology import WINDOW, Event, Model, events, expected
 
 RUNNER = CliRunner()
@@ -84,22 +84,22 @@ def test_a_late_purchase_costs_what_the_product_cost_at_its_time():
 def test_a_story_of_known_length_has_just_happened_and_one_without_end_happens_now():
     now = 1_800_000_000_000
     for records in (10, 2000, 10_000_000):
-        first = next(story(Plan(records, None, 2000, 1), now)).timestamp
+        first = next(story(DemoPlan(records, None, 2000, 1), now)).timestamp
         assert 0 <= now - first <= LONGEST_STORY_MS + WINDOW
         assert first % WINDOW == 0
-    assert next(story(Plan(None, None, 2000, 1), now)).timestamp == now
+    assert next(story(DemoPlan(None, None, 2000, 1), now)).timestamp == now
 
 
 def test_live_view_draws_numbers_and_both_tables(monkeypatch, capsys):
     from rich.console import Console
 
     from penstock.cli import demo_view
-    from penstock.cli.gauge import Reading
+    from penstock.cli.gauge import ApplicationReading
 
     monkeypatch.setattr(demo_view, "console", lambda: Console(force_terminal=True, width=120))
     with demo_view.live() as watch:
         progress = demo_driver.run(100, 1, watch)
-        progress.reading = Reading("demo", "RUNNING", epoch=7, epochs=7, in_rate=2017, lag=12, epoch_ms=180)
+        progress.reading = ApplicationReading("demo", "RUNNING", epoch=7, epochs=7, in_rate=2017, lag=12, epoch_ms=180)
         watch(progress)
     shown = capsys.readouterr().out
     for text in ("100 purchases written", "2,017", "180 ms", "Top customers", "Revenue", "Ctrl-C"):

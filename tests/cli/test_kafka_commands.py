@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
-from penstock.cli.kafka import Form, decoded, encoded
+from penstock.cli.kafka import SerdeName, decoded, encoded
 from penstock.cli.produce import Arriving, Shape, rows_of, write
 from penstock.dev import server
 from penstock.log.base import TopicSpec
@@ -167,15 +167,15 @@ def test_wrong_forms_partitions_and_options_are_named(run, topic):
 @pytest.mark.parametrize(
     ("form", "value", "data"),
     [
-        (Form.string, "é", "é".encode()),
-        (Form.json, {"a": 1}, b'{"a":1}'),
-        (Form.int32, -1, b"\xff" * 4),
-        (Form.int64, 1, b"\0" * 7 + b"\1"),
-        (Form.float64, 0.0, b"\0" * 8),
-        (Form.float32, 0.0, b"\0" * 4),
-        (Form.boolean, True, b"\1"),
-        (Form.uuid, "00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000001"),
-        (Form.bytes, "/w==", b"\xff"),
+        (SerdeName.string, "é", "é".encode()),
+        (SerdeName.json, {"a": 1}, b'{"a":1}'),
+        (SerdeName.int32, -1, b"\xff" * 4),
+        (SerdeName.int64, 1, b"\0" * 7 + b"\1"),
+        (SerdeName.float64, 0.0, b"\0" * 8),
+        (SerdeName.float32, 0.0, b"\0" * 4),
+        (SerdeName.boolean, True, b"\1"),
+        (SerdeName.uuid, "00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000001"),
+        (SerdeName.bytes, "/w==", b"\xff"),
     ],
 )
 def test_forms_go_both_ways(form, value, data):
@@ -189,7 +189,7 @@ def test_a_windowed_key_is_shown_with_its_start():
     from penstock import Windowed
 
     data = Serdes.windowed(Serdes.string, 10).serialize(Windowed("a", 20, 30))
-    assert decoded(data, Form.windowed, "") == {"key": "a", "start": 20}
+    assert decoded(data, SerdeName.windowed, "") == {"key": "a", "start": 20}
 
 
 # dev
@@ -229,14 +229,14 @@ class Handed(list):
 
 
 def test_an_input_that_is_interrupted_counts_as_ended():
-    shape = Shape("t", Form.string, Form.string, False, None, None, None, 5, ())
+    shape = Shape("t", SerdeName.string, SerdeName.string, False, None, None, None, 5, ())
     handed = Handed()
     assert write(handed, rows_of(Interrupted("a\nb\n"), shape), lambda: True, lambda: None) == 2
     assert handed == [("t", None, None, b"a", 5, ()), ("t", None, None, b"b", 5, ())]
 
 
 def test_lines_that_have_come_are_handed_over_together_and_none_waits_for_the_next():
-    shape = Shape("t", Form.string, Form.string, False, None, None, None, 5, ())
+    shape = Shape("t", SerdeName.string, SerdeName.string, False, None, None, None, 5, ())
     pipe, end = os.pipe()
     lines, handed = Arriving(os.fdopen(pipe, "rb")), []
 

@@ -17,7 +17,7 @@ from penstock import App, PenstockError
 from penstock.cli import run as run_command
 from penstock.cli import run_view
 from penstock.cli.app import app as commands
-from penstock.cli.gauge import Reading
+from penstock.cli.gauge import ApplicationReading
 from penstock.cli.locate import locate_program
 from penstock.engine.recovery import RestoreProgress
 from penstock.log.base import TopicSpec
@@ -50,7 +50,7 @@ app = App(builder, application_id="{name}", master="local[2]", lanes=2, shards=2
 """
 
 
-class Place:
+class PartitionStatus:
     """A program in a folder, its topic on the broker, and commands that know both."""
 
     def __init__(self, servers, folder):
@@ -93,7 +93,7 @@ class Place:
 
 @pytest.fixture
 def place(kafka_broker, tmp_path):
-    made = Place(kafka_broker.bootstrap_servers, tmp_path)
+    made = PartitionStatus(kafka_broker.bootstrap_servers, tmp_path)
     yield made
     made.log.close()
     sys.modules.pop(made.file.stem, None)
@@ -266,7 +266,7 @@ def test_a_terminal_shows_phases_a_bar_and_a_line(monkeypatch):
 
     out = io.StringIO()
     monkeypatch.setattr(run_view, "stderr_console", lambda: Console(file=out, force_terminal=True, width=100))
-    reading = Reading("shop", "RUNNING", epoch=7, in_rate=2000, lag=5, epoch_ms=180, dropped={"null_key": 3})
+    reading = ApplicationReading("shop", "RUNNING", epoch=7, in_rate=2000, lag=5, epoch_ms=180, dropped={"null_key": 3})
     with run_view.TerminalView() as view:
         view.phase("starting Spark")
         view._live.refresh()
@@ -287,7 +287,7 @@ def test_json_names_node_record_and_function_of_a_failure(capsys):
 
     origin = NO_ORIGIN._replace(topic="lines", partition=0, offset=5)
     error = ProcessingError("ValueError: no", node="check", origin=origin, function="f (a.py:3)")
-    run_view.JsonView().ended(Reading("shop", "ERROR"), error, 1, True)
+    run_view.JsonView().ended(ApplicationReading("shop", "ERROR"), error, 1, True)
     told = json.loads(capsys.readouterr().out)["error"]
     assert (told["kind"], told["node"], told["function"]) == ("ProcessingError", "check", "f (a.py:3)")
     assert told["record"].startswith("lines-0@5")

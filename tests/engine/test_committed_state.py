@@ -2,7 +2,7 @@
 
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.record import decode, encode
-from penstock.lane.orders import Report, ShardOrder, decode_orders, encode_orders
+from penstock.lane.request import ShardOrder, TaskReport, decode_orders, encode_orders
 
 SNAPSHOT = {
     "punctuations": {"wall_clock_time": {"scheduled": {}, "due": [["n", 0, 70]], "next": 70}},
@@ -16,21 +16,21 @@ def first(shards=2):
 
 
 def test_a_shard_that_was_written_gets_the_token_as_its_version():
-    after = first().after("t1", [Report(0, 0, pending={1: "file"})], {("in", 0): 4}, {"s": [0, 3]})
+    after = first().after("t1", [TaskReport(0, 0, pending={1: "file"})], {("in", 0): 4}, {"s": [0, 3]})
     assert after.shards == (ShardOrder(), ShardOrder("t1", "", ("file",)))
-    again = after.after("t2", [Report(0, 0, pending={1: "other"})], {("in", 0): 5}, {"s": [0, 4]})
+    again = after.after("t2", [TaskReport(0, 0, pending={1: "other"})], {("in", 0): 5}, {"s": [0, 4]})
     assert again.shards[1] == ShardOrder("t2", "t1", ("other",))
     assert (again.epoch, again.positions, again.changelogs) == (2, {("in", 0): 5}, {"s": [0, 4]})
 
 
 def test_files_of_several_steps_are_applied_in_the_order_of_the_steps():
-    reports = [Report(2, 0, pending={0: "late"}), Report(0, 1, pending={0: "early"})]
+    reports = [TaskReport(2, 0, pending={0: "late"}), TaskReport(0, 1, pending={0: "early"})]
     assert first().after("t", reports, {}, {"s": [0, 0]}).shards[0].pending == ("early", "late")
 
 
 def test_times_only_grow_and_snapshots_of_quiet_shards_stay():
-    one = first().after("a", [Report(0, 0, reached=[("in", 0, 9)], snapshots={0: SNAPSHOT})], {}, {"s": [0, 0]})
-    two = one.after("b", [Report(0, 0, reached=[("in", 0, 4)], snapshots={1: SNAPSHOT})], {}, {"s": [0, 0]})
+    one = first().after("a", [TaskReport(0, 0, reached=[("in", 0, 9)], snapshots={0: SNAPSHOT})], {}, {"s": [0, 0]})
+    two = one.after("b", [TaskReport(0, 0, reached=[("in", 0, 4)], snapshots={1: SNAPSHOT})], {}, {"s": [0, 0]})
     assert two.reached == {("in", 0): 9}
     assert two.snapshots == {0: {0: SNAPSHOT, 1: SNAPSHOT}}
     assert two.due({0: range(2)}) == 70
@@ -38,14 +38,14 @@ def test_times_only_grow_and_snapshots_of_quiet_shards_stay():
 
 def test_what_is_due_where_no_epoch_without_input_would_run_it_is_not_due():
     """Another topology has left it; to run epochs for it would never end."""
-    after = first().after("a", [Report(0, 0, snapshots={1: SNAPSHOT})], {}, {"s": [0, 0]})
+    after = first().after("a", [TaskReport(0, 0, snapshots={1: SNAPSHOT})], {}, {"s": [0, 0]})
     assert after.due({0: range(1)}) is None
     assert after.due({1: range(2)}) is None
     assert after.due({}) is None
 
 
 def test_a_ledger_comes_back_from_its_record_whole():
-    reports = [Report(1, 0, pending={1: "file"}, reached=[("in", 0, 9)], snapshots={1: SNAPSHOT})]
+    reports = [TaskReport(1, 0, pending={1: "file"}, reached=[("in", 0, 9)], snapshots={1: SNAPSHOT})]
     after = first().after("t1", reports, {("in", 0): 4}, {"s": [0, 3]})
     record = after.record("t1", fingerprint="f", topology="t", committed_at=1)
     back = CommittedState.from_record(decode(encode(record)), lanes=1)
@@ -53,7 +53,7 @@ def test_a_ledger_comes_back_from_its_record_whole():
 
 
 def test_orders_travel_as_bytes():
-    after = first().after("t1", [Report(0, 0, snapshots={1: SNAPSHOT})], {("in", 0): 4}, {"s": [0, 3]})
+    after = first().after("t1", [TaskReport(0, 0, snapshots={1: SNAPSHOT})], {("in", 0): 4}, {"s": [0, 3]})
     orders = after.orders("t2", source_of={"in": "node"}, partitions={"out": 3}, global_ends={("g", 0): 2})
     assert decode_orders(encode_orders(orders)) == orders
     assert (orders.epoch, orders.positions, orders.topics) == (2, [("in", 0, 4)], ("in",))

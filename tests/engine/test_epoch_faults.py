@@ -31,7 +31,7 @@ from penstock.engine.topics import ensure_own
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, EpochTooLarge, FencedError, ProductionError
 from penstock.lane.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, batches_of
-from penstock.lane.orders import Report, ShardOrder, encode_report
+from penstock.lane.request import ShardOrder, TaskReport, encode_report
 from penstock.lane.timing import Timing
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
@@ -133,7 +133,7 @@ class CopyingLanes:
         records = [record for each in ranges for record in self._reader.read(*each)]
         rows = [EnvelopeRow(SINK, n, "out", 0, r.key, r.value, r.timestamp) for n, r in enumerate(records)]
         rows += [EnvelopeRow(CHANGELOG, n, "counts", 0, r.value, r.value, 1) for n, r in enumerate(records)]
-        report = Report(0, 0, records=len(records), size=10 * len(records))
+        report = TaskReport(0, 0, records=len(records), size=10 * len(records))
         return pa.Table.from_batches(
             batches_of([*rows, EnvelopeRow(NOTE, 0, "", 0, None, encode_report(report), 0)]), SCHEMA
         )

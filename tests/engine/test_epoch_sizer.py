@@ -3,13 +3,13 @@
 import pytest
 
 from penstock.engine.epoch_sizer import COMMIT_US, FIRST_RECORDS, LEAST_RECORDS, MOST_US, EpochSizer
-from penstock.lane.orders import READING, Report
+from penstock.lane.request import READING, TaskReport
 
 MB = 1 << 20
 
 
 def report(records, *, size=100, us=1, level=0):
-    return Report(level, 0, records=records, size=records * size, spent={"operators": records * us})
+    return TaskReport(level, 0, records=records, size=records * size, spent={"operators": records * us})
 
 
 def test_the_first_epoch_is_small_since_nothing_is_known_of_its_records():

@@ -13,7 +13,7 @@ from penstock.engine.record import pack, rows_of
 from penstock.engine.recovery import learn
 from penstock.engine.topics import ensure_own
 from penstock.errors import RecoveryError
-from penstock.lane.orders import ShardOrder
+from penstock.lane.request import ShardOrder
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 

@@ -9,10 +9,10 @@ import pytest
 from penstock import Processor, Serdes, Stores, StreamsBuilder, TimeWindows
 from penstock.engine.inline_epochs import MOST_BYTES, MOST_WORK_US, TELLING, InlineEpochs
 from penstock.engine.offsets import Range
-from penstock.lane.inbox import PARTITIONS, RAW_SCHEMA, raw_headers
-from penstock.lane.intake import raw_batch
-from penstock.lane.letter import parts_of
-from penstock.lane.orders import Orders, Report, Stage
+from penstock.lane.inline_epoch import parts_of
+from penstock.lane.kafka_input import raw_batch
+from penstock.lane.ordering import PARTITIONS, RAW_SCHEMA, raw_headers
+from penstock.lane.request import EpochRequest, Stage, TaskReport
 from penstock.log.rows import RangeRows
 from penstock.plan.plan import make_plan
 from penstock.state.shards import shard_of
@@ -42,7 +42,7 @@ def range_rows(topic, partition, offsets, keys, values, times, headers):
     return RangeRows(topic, partition, np.array(offsets), *arrays, np.array(times), headers)
 
 
-class Shelf:
+class ShuffleFiles:
     """A reader of ranges whose records are all alike."""
 
     def __init__(self, size=10):
@@ -63,7 +63,7 @@ def rest(count):
     return [1] * count, [()] * count
 
 
-ORDERS = Orders(1, "1.x", "life", (), {}, [], ("a", "b"), {}, [], {}, {}, [])
+ORDERS = EpochRequest(1, "1.x", "life", (), {}, [], ("a", "b"), {}, [], {}, {}, [])
 
 
 def shards_in(part):
@@ -76,17 +76,17 @@ def count_of(parts):
 
 
 def report(records, work, size=0):
-    return Report(0, 0, records=records, size=size, spent={"read": 10**9, "operators": work})
+    return TaskReport(0, 0, records=records, size=size, spent={"read": 10**9, "operators": work})
 
 
 def test_an_epoch_of_few_records_is_inline_and_one_of_many_is_not(stage):
-    epochs = InlineEpochs(stage, Shelf(), 100)
+    epochs = InlineEpochs(stage, ShuffleFiles(), 100)
     assert count_of(epochs.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 40)])) == 100
     assert epochs.write(ORDERS, [Range("a", 0, 5, 65), Range("b", 1, 0, 41)]) is None
 
 
 def test_an_epoch_without_input_is_inline_and_empty(stage):
-    assert InlineEpochs(stage, Shelf(), 100).write(ORDERS, []) == [(0, b""), (1, b"")]
+    assert InlineEpochs(stage, ShuffleFiles(), 100).write(ORDERS, []) == [(0, b""), (1, b"")]
 
 
 def test_an_inline_epoch_has_a_part_for_each_lane_with_the_rows_of_its_shards(stage):
@@ -108,13 +108,13 @@ def test_an_inline_epoch_is_one_part_where_lanes_need_something_of_each_other():
 
 
 def test_no_epoch_is_inline_if_their_limit_is_zero(stage):
-    epochs = InlineEpochs(stage, Shelf(), 0)
+    epochs = InlineEpochs(stage, ShuffleFiles(), 0)
     assert epochs.write(ORDERS, []) is None
     assert epochs.write(ORDERS, [Range("a", 0, 0, 1)]) is None
 
 
 def test_large_records_are_not_inline_and_are_not_read_again_to_find_out(stage):
-    shelf = Shelf(size=MOST_BYTES // 10)
+    shelf = ShuffleFiles(size=MOST_BYTES // 10)
     epochs = InlineEpochs(stage, shelf, 100)
     assert epochs.write(ORDERS, [Range("a", 0, 0, 50)]) is None
     epochs.learn([report(50, work=10, size=50 * shelf.size)])
@@ -124,7 +124,7 @@ def test_large_records_are_not_inline_and_are_not_read_again_to_find_out(stage):
 
 
 def test_records_that_cost_much_are_left_to_several_cores(stage):
-    epochs = InlineEpochs(stage, Shelf(), 10_000)
+    epochs = InlineEpochs(stage, ShuffleFiles(), 10_000)
     epochs.learn([report(TELLING, work=TELLING * 100)])
     most = MOST_WORK_US // 100
     assert epochs.write(ORDERS, [Range("a", 0, 0, most)]) is not None
@@ -132,7 +132,7 @@ def test_records_that_cost_much_are_left_to_several_cores(stage):
 
 
 def test_an_epoch_that_something_else_has_held_up_tells_little_of_its_records(stage):
-    epochs = InlineEpochs(stage, Shelf(), MOST_WORK_US)
+    epochs = InlineEpochs(stage, ShuffleFiles(), MOST_WORK_US)
     epochs.learn([report(TELLING, work=TELLING * 10)])
     epochs.learn([report(TELLING, work=TELLING * 1000)])
     assert epochs.write(ORDERS, [Range("a", 0, 0, MOST_WORK_US // 20)]) is not None
@@ -142,7 +142,7 @@ def test_an_epoch_that_something_else_has_held_up_tells_little_of_its_records(st
 
 
 def test_what_a_first_epoch_costs_is_not_taken_for_the_cost_of_its_record(stage):
-    epochs = InlineEpochs(stage, Shelf(), 10_000)
+    epochs = InlineEpochs(stage, ShuffleFiles(), 10_000)
     epochs.learn([report(1, work=MOST_WORK_US - 1)])
     assert epochs.write(ORDERS, [Range("a", 0, 0, 9000)]) is not None
     epochs.learn([report(1, work=MOST_WORK_US + 1)])

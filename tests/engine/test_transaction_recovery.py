@@ -12,7 +12,7 @@ from penstock.engine.record import EpochRecord, read_last, rows_of
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, FencedError
-from penstock.lane.orders import ShardOrder
+from penstock.lane.request import ShardOrder
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import epochs_name

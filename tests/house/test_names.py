@@ -31,3 +31,11 @@ def test_nobody_is_told_to_install_the_other_project():
         if re.search(r"pip install|importlib|metadata|version\(|requires\(", line) and WRONG.search(line)
     ]
     assert not told
+
+
+def test_a_class_name_exists_once():
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE):
+            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

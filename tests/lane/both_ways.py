@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import mixed, reading, run
+from penstock.lane import decoding, mixed, run
 from penstock.lane.envelope import (
     CHANGELOG,
     FAILURE,
@@ -29,12 +29,12 @@ from penstock.lane.envelope import (
     rows_of,
     unpack_headers,
 )
-from penstock.lane.inbox import RAW_SCHEMA
-from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
-from penstock.lane.outbox import Outbox
+from penstock.lane.ordering import RAW_SCHEMA
+from penstock.lane.output import Outbox
+from penstock.lane.request import EpochRequest, ShardOrder, Stage, decode_report
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
-from penstock.lane.timing import Heard, Timing
+from penstock.lane.timing import ObservedTimes, Timing
 from penstock.lane.worker import Worker
 from penstock.plan.batch_paths import has_kernels
 from penstock.plan.plan import make_plan
@@ -128,9 +128,9 @@ class Runs:
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:
         """Run an epoch; return what can be seen of it."""
         self._epoch += 1
-        told = self._timing.told(Heard(self._reached), self._source_of, self._reached, 0)
+        told = self._timing.told(ObservedTimes(self._reached), self._source_of, self._reached, 0)
         reached = [(topic, partition, time) for (topic, partition), time in self._reached.items()]
-        orders = Orders(
+        orders = EpochRequest(
             epoch=self._epoch, token=str(self._epoch), incarnation="x", shards=tuple(self._shards),
             changelogs={name: [0] * SHARDS for name in self._stage.plan.topology.stores}, positions=[], topics=self._topics,
             source_of=self._source_of, reached=reached, partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots,
@@ -226,8 +226,8 @@ def both_ways(
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
             for room, name, size in (
-                (run, "PART", 9), (fallback, "SMALL", 3), (fold, "SLICE", 2), (reading, "SOME", 8),
-                (reading, "HALVED", 2),
+                (run, "PART", 9), (fallback, "SMALL", 3), (fold, "SLICE", 2), (decoding, "SOME", 8),
+                (decoding, "HALVED", 2),
             ):  # fmt: skip
                 patch.setattr(
                     room, name, size

@@ -69,7 +69,7 @@ def leaving(shape, folders, monkeypatch, *, topics=("in",)):
             yield batch
 
     monkeypatch.setattr("both_ways.run_step", watched)
-    monkeypatch.setattr("penstock.lane.outbox.MANY", 1)
+    monkeypatch.setattr("penstock.lane.output.MANY", 1)
     rows = [(topic, 0, b"k%d" % n, b'{"n":2}', n, None) for topic in topics for n in range(30)]
     Runs(shape, folders(), "fail").epoch(rows)
     return told

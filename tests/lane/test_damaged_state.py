@@ -17,8 +17,8 @@ import pytest
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, rows_of
-from penstock.lane.inbox import RAW_SCHEMA
-from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
+from penstock.lane.ordering import RAW_SCHEMA
+from penstock.lane.request import EpochRequest, ShardOrder, Stage, decode_report
 from penstock.lane.run import run_step
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
@@ -56,17 +56,17 @@ class Application:
         worker.shards._log = self.log  # type: ignore[assignment]
         return worker
 
-    def orders(self) -> Orders:
+    def orders(self) -> EpochRequest:
         ends = self.log.admin.end_offsets([(CHANGELOG_TOPIC, shard) for shard in range(SHARDS)])
         source = next(name for name, node in self.stage.sources.items() if "in" in node.topics)
-        return Orders(
+        return EpochRequest(
             epoch=self.epoch + 1, token=f"{self.epoch + 1}.a", incarnation="x", shards=tuple(self.shards),
             changelogs={"counts": [ends[CHANGELOG_TOPIC, shard] for shard in range(SHARDS)]}, positions=[], topics=("in",),
             source_of={"in": source}, reached=[], partitions={"out": 1}, snapshots=self.snapshots,
             global_ends=[("names", 0, 10)],
         )  # fmt: skip
 
-    def run(self, worker: Worker, orders: Orders) -> list[Any]:
+    def run(self, worker: Worker, orders: EpochRequest) -> list[Any]:
         """Run an epoch of many records."""
         keys = [b"%04d" % (n % 1700 if orders.epoch < EPOCHS else n % 30) for n in range(4000)]
         columns = [

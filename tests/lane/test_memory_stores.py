@@ -8,7 +8,7 @@ import pytest
 from penstock import Processor, Stores, StreamsBuilder
 from penstock.lane import memory_stores
 from penstock.lane.memory_stores import WorkerShards, memory_folder, remove_memory
-from penstock.lane.orders import Orders, ShardOrder, Stage
+from penstock.lane.request import EpochRequest, ShardOrder, Stage
 from penstock.lane.shards import application_folder
 from penstock.plan.plan import make_plan
 from penstock.state import pending
@@ -27,7 +27,7 @@ def stage_of(folder, run="one", **options):
     return Stage(plan, "app", {}, 1, 1, str(folder), "nowhere:1", run=run)
 
 
-ORDERS = Orders(0, "", "life", (ShardOrder(),), {}, [], ("in",), {}, [], {}, {}, [])
+ORDERS = EpochRequest(0, "", "life", (ShardOrder(),), {}, [], ("in",), {}, [], {}, {}, [])
 ROWS = {"kept": Sealed([(b"k", b"1")]), "fast": Sealed([(b"k", b"2")], [], {"fast/part": [(b"p", b"3")]})}
 
 

@@ -13,7 +13,7 @@ from penstock import (
     TimeWindows,
     WatermarkStrategy,
 )
-from penstock.lane.timing import Heard, Timing, Told, is_due
+from penstock.lane.timing import ObservedTimes, TimeUpdate, Timing, is_due
 from penstock.testing import TopologyTestDriver
 
 SOURCE_OF = {"in": "in"}
@@ -36,7 +36,7 @@ def told(heard, *, waiting=(), now=0, **source):
 
 def heard(*times, arrived=0):
     places = {("in", index): time for index, time in enumerate(times)}
-    return Heard(reached=places, arrived=dict.fromkeys(places, arrived))
+    return ObservedTimes(reached=places, arrived=dict.fromkeys(places, arrived))
 
 
 def test_each_feed_is_told_of_every_index():
@@ -46,14 +46,14 @@ def test_each_feed_is_told_of_every_index():
 
 
 def test_before_the_first_record_nothing_is_told():
-    assert told(Heard()).feeds == {}
+    assert told(ObservedTimes()).feeds == {}
 
 
 def test_an_allowance_is_taken_off_and_a_function_tells_the_time_itself():
     lag = WatermarkStrategy.bounded(10)
     assert told(heard(7, 30), watermark=lag).feeds == {"in": [(0, 0), (1, 20)]}
     function = WatermarkStrategy.custom(lambda key, value, timestamp: timestamp)
-    marked = Heard(heard(7, 30).reached, marks={("in", 1): 3}, arrived=heard(7, 30).arrived)
+    marked = ObservedTimes(heard(7, 30).reached, marks={("in", 1): 3}, arrived=heard(7, 30).arrived)
     assert told(marked, watermark=function).feeds == {"in": [(1, 3)]}
 
 
@@ -63,12 +63,14 @@ def test_of_an_index_the_greatest_of_all_topics_that_feed_a_node_counts():
     merged.group_by_key().windowed_by(TimeWindows(10)).count(name="counts")
     reached = {("in", 0): 7, ("other", 0): 12, ("in", 1): 30}
     timing = Timing(builder.build(), idle_ms=100)
-    found = timing.told(Heard(reached, arrived=dict.fromkeys(reached, 0)), {"in": "in", "other": "other"}, (), 0)
+    found = timing.told(
+        ObservedTimes(reached, arrived=dict.fromkeys(reached, 0)), {"in": "in", "other": "other"}, (), 0
+    )
     assert found.feeds["in+other"] == [(0, 12), (1, 30)]
 
 
 def test_an_index_is_idle_once_it_is_read_and_quiet():
-    quiet = Heard({("in", 0): 7, ("in", 1): 30}, arrived={("in", 0): 0, ("in", 1): 50})
+    quiet = ObservedTimes({("in", 0): 7, ("in", 1): 30}, arrived={("in", 0): 0, ("in", 1): 50})
     assert told(quiet, now=99).feeds["in"] == [(0, 7), (1, 30)]
     assert told(quiet, now=100).feeds["in"] == [(1, 30)]
     assert told(quiet, now=100, waiting={("in", 0)}).feeds["in"] == [(0, 7), (1, 30)]
@@ -79,7 +81,7 @@ def test_with_idle_after_time_goes_on_from_what_records_brought_and_never_twice(
     how = WatermarkStrategy.monotonic().idle_after(5)
     first = told(heard(7, 30), now=5, watermark=how)
     assert (first.feeds["in"], first.ahead) == ([(1, 35)], [("in", 1, 35)])
-    remembered = Heard(heard(7, 30).reached, arrived=heard(7, 30).arrived, ahead={("in", 1): 35})
+    remembered = ObservedTimes(heard(7, 30).reached, arrived=heard(7, 30).arrived, ahead={("in", 1): 35})
     assert told(remembered, now=8, watermark=how).feeds["in"] == [(1, 38)]
     again = told(remembered, now=8, watermark=how, waiting={("in", 1)})
     assert (again.feeds["in"], again.ahead) == ([(1, 35)], [])
@@ -87,11 +89,11 @@ def test_with_idle_after_time_goes_on_from_what_records_brought_and_never_twice(
 
 def test_a_task_is_due_if_what_is_told_moves_a_feed_to_what_waits():
     shot = {"due": {"in": (5, 12)}, "punctuations": {}, "stores": {}}
-    assert not is_due(Told({"in": [(0, 11)]}), shot)
-    assert is_due(Told({"in": [(0, 12)]}), shot)
-    assert not is_due(Told({"in": [(0, 12), (1, 3)]}), shot)
-    assert not is_due(Told({"in": [(0, 12)]}), {**shot, "due": {"in": (12, 12)}})
-    assert not is_due(Told({"in": [(0, 12)]}), {**shot, "due": {"in": 12}})  # of versions before 0.2: by clock
+    assert not is_due(TimeUpdate({"in": [(0, 11)]}), shot)
+    assert is_due(TimeUpdate({"in": [(0, 12)]}), shot)
+    assert not is_due(TimeUpdate({"in": [(0, 12), (1, 3)]}), shot)
+    assert not is_due(TimeUpdate({"in": [(0, 12)]}), {**shot, "due": {"in": (12, 12)}})
+    assert not is_due(TimeUpdate({"in": [(0, 12)]}), {**shot, "due": {"in": 12}})  # of versions before 0.2: by clock
 
 
 def test_a_late_letter_says_which_window_and_by_how_much():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from penstock import Serdes
 from penstock.state import restore as restoring
-from penstock.state.bulk import SLICE, Gathered, SortedRows
+from penstock.state.bulk import SLICE, ChangelogBuffer, SortedRows
 from penstock.state.lmdb_store import LmdbState
-from penstock.state.restore import Incoming, restore
+from penstock.state.restore import Restorer, restore
 from penstock.state.spec import Stores
 
 RAW = {"key": Serdes.bytes, "value": Serdes.bytes}
@@ -60,7 +60,7 @@ def test_a_changelog_restored_in_pieces_gives_what_it_gives_row_by_row(
     one, other = make_state(), make_state()
     for row in rows:
         restore(spec, one, [row])
-    incoming, places = Incoming(spec), [0, *sorted(cuts), len(rows)]
+    incoming, places = Restorer(spec), [0, *sorted(cuts), len(rows)]
     for number, (start, end) in enumerate(pairwise(places)):
         incoming.add(*columns(rows[start:end]))
         if number in writes:
@@ -75,7 +75,7 @@ def test_a_changelog_restored_in_pieces_gives_what_it_gives_row_by_row(
 
 @given(changes)
 def test_the_newest_of_each_key_is_kept_in_order(rows):
-    gathered = Gathered(stamped=False)
+    gathered = ChangelogBuffer(stamped=False)
     for start in range(0, len(rows), 7):
         gathered.add(*columns(rows[start : start + 7]))
     plain, others = gathered.newest()
@@ -134,14 +134,14 @@ def test_rows_are_written_when_there_are_many_of_them_or_they_are_large(monkeypa
     monkeypatch.setattr(restoring, "MOST_ROWS", 3)
     monkeypatch.setattr(restoring, "MOST_BYTES", 1000)
     monkeypatch.setattr(restoring, "MOST_SINGLE_ROWS", 2)
-    incoming = Incoming(SPECS["plain"])
+    incoming = Restorer(SPECS["plain"])
     incoming.add([b"a", b"b"], [b"1", b"2"], [0, 0])
     assert not incoming.is_full()
     incoming.add([b"c"], [b"3"], [0])
     assert incoming.is_full()
-    large = Incoming(SPECS["plain"])
+    large = Restorer(SPECS["plain"])
     large.add([b"a"], [bytes(1000)], [0])
     assert large.is_full()
-    single = Incoming(SPECS["duplicates"])
+    single = Restorer(SPECS["duplicates"])
     single.add([bytes(12), bytes(12)], [b"1", b"2"], [0, 0])
     assert single.is_full()

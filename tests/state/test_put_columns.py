@@ -64,7 +64,7 @@ def do(store, verb, key, put):
     return None
 
 
-class Told:
+class TimeUpdate:
     """What a store has forwarded: (key, new, old, timestamp)."""
 
     def __init__(self, store, send_old, announce, *, by_column):
@@ -93,8 +93,8 @@ def test_puts_by_column_leave_what_single_puts_leave(state, send_old, given_epoc
         patch.setattr(table_rows, "FEW", 1)
         state.drop("s")
         by_column, single = opened(state), opened(MemoryState())
-        seen = Told(by_column, send_old, announce, by_column=True)
-        wanted = Told(single, send_old, announce, by_column=False)
+        seen = TimeUpdate(by_column, send_old, announce, by_column=True)
+        wanted = TimeUpdate(single, send_old, announce, by_column=False)
         waiting = []
         for number, records in enumerate(given_epochs):
             put_by_column(by_column, records)
@@ -120,7 +120,7 @@ def test_rows_that_are_put_and_deleted_stay_columns_up_to_the_state(state, monke
     monkeypatch.setattr(table_rows, "FEW", 1)
     state.map("s").write([(b"\0a", bytes(8) + b"1"), (b"b", bytes(8) + b"2")])
     store = opened(state)
-    told = Told(store, True, False, by_column=True)
+    told = TimeUpdate(store, True, False, by_column=True)
     put_by_column(store, [("\0a", None, 5), ("b", 3, 6), ("c", 4, 7), ("d", None, 8)])
     assert store.flush()
     assert told.columns == 3

@@ -27,10 +27,10 @@ from penstock import (
     Suppressed,
     TimeWindows,
 )
-from penstock.lane.lanes import Lanes
+from penstock.lane.in_process import InProcessExecutor
 from penstock.state import restore as restoring
 from penstock.state.memory import MemoryState
-from penstock.state.restore import Incoming
+from penstock.state.restore import Restorer
 from penstock.state.spec import StoreKind
 from penstock.testing import TopologyTestDriver
 
@@ -214,7 +214,7 @@ def rebuilt(build, driver, auto_commit):
     state = MemoryState()
     for name, spec in old.topology.stores.items():
         rows = driver.all_output().get(f"{APPLICATION}-{name}-changelog", [])
-        incoming = Incoming(spec)
+        incoming = Restorer(spec)
         for start in range(
             0, len(rows), 7
         ):  # as a restore reads them: some at a time, and some of these written together
@@ -224,7 +224,7 @@ def rebuilt(build, driver, auto_commit):
                 incoming.write_to(state)
         incoming.write_to(state)
     again._clock.advance(driver._clock.now_ms())
-    again._lanes = lanes = Lanes(
+    again._lanes = lanes = InProcessExecutor(
         again._lanes.topology,
         application_id=APPLICATION,
         config=driver._config,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, Form, connected, decoded
+from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, SerdeName, connected, decoded
 from penstock.clock import SystemClock
 from penstock.record import raw_name
 
@@ -29,8 +29,8 @@ def consume(
     timeout: Annotated[float | None, typer.Option(help="Stop when nothing came for so many seconds.", min=0.1)] = None,
     until_end: Annotated[bool, typer.Option("--until-end", help="Stop at what is the end now.")] = False,
     partition: Annotated[int | None, typer.Option(help="Only this partition.", min=0)] = None,
-    key: Annotated[Form, typer.Option(help="Form of the keys.")] = Form.string,
-    value: Annotated[Form, typer.Option(help="Form of the values.")] = Form.string,
+    key: Annotated[SerdeName, typer.Option(help="Form of the keys.")] = SerdeName.string,
+    value: Annotated[SerdeName, typer.Option(help="Form of the values.")] = SerdeName.string,
     bootstrap: BootstrapOption = None,
     client: ClientOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each record.")] = False,
@@ -77,13 +77,13 @@ def until_quiet(records: Iterable[LogRecord | None], timeout: float | None) -> I
             return
 
 
-def text_line(record: LogRecord, key: Form, value: Form) -> str:
+def text_line(record: LogRecord, key: SerdeName, value: SerdeName) -> str:
     """Write a record as key, tab, value; what is missing is null."""
     said = (_decoded(record, "key", key), _decoded(record, "value", value))
     return "\t".join(part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in said)
 
 
-def json_line(record: LogRecord, key: Form, value: Form) -> str:
+def json_line(record: LogRecord, key: SerdeName, value: SerdeName) -> str:
     """Write everything about a record as one line of JSON."""
     return json.dumps(
         {
@@ -111,6 +111,6 @@ def _shown(name: bytes) -> str:
     return name.decode(errors="backslashreplace")
 
 
-def _decoded(record: LogRecord, part: str, form: Form) -> Any:
+def _decoded(record: LogRecord, part: str, form: SerdeName) -> Any:
     where = f"the {part} of {record.topic}-{record.partition}@{record.offset}"
     return decoded(getattr(record, part), form, where)

@@ -70,4 +70,4 @@ def _run(
     from penstock.cli import demo_engine
 
     with interruptible():
-        return demo_engine.run(demo_engine.Plan(records, seconds, rate, seed, master), watch)
+        return demo_engine.run(demo_engine.DemoPlan(records, seconds, rate, seed, master), watch)

@@ -25,7 +25,7 @@ LONGEST_STORY_MS = 12 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """How long, how fast. Without ``records`` and ``seconds``: until somebody stops it."""
 
     records: int | None
@@ -35,7 +35,7 @@ class Plan:
     master: str = "local[2]"
 
 
-def run(plan: Plan, watch: Watch) -> Progress:
+def run(plan: DemoPlan, watch: Watch) -> Progress:
     """Run the demo; call ``watch`` about ten times a second. Ctrl-C ends the traffic, a second one the demo."""
     progress = Progress(total=plan.records)
     began = SystemClock().now_ms()
@@ -81,7 +81,7 @@ def make_app(broker: Broker, master: str) -> App:
     )
 
 
-def story(plan: Plan, now: int) -> Iterator[Event]:
+def story(plan: DemoPlan, now: int) -> Iterator[Event]:
     """Make the events: in the last minutes or hours if their number is known, else as they happen."""
     if plan.records is None:
         return events(None, plan.seed, start=now, step=1000 / plan.rate)
@@ -109,7 +109,9 @@ def _count(progress: Progress, at: int) -> None:
 class Conductor:
     """Watches a running demo until its traffic has ended and everything is processed."""
 
-    def __init__(self, app: App, plan: Plan, progress: Progress, purchases: Purchases, committed: Committed) -> None:
+    def __init__(
+        self, app: App, plan: DemoPlan, progress: Progress, purchases: Purchases, committed: Committed
+    ) -> None:
         self._app = app
         self._plan = plan
         self._progress = progress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.cli.demo_topology import Results
-    from penstock.cli.gauge import Reading
+    from penstock.cli.gauge import ApplicationReading
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Progress:
     milliseconds: int = 0
     first_result_ms: int | None = None
     #: of the application, once it has started
-    reading: Reading | None = None
+    reading: ApplicationReading | None = None
     #: results read
     written: int = 0
     spend: dict[str, int] = field(default_factory=dict)

@@ -12,7 +12,7 @@ SPAN_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ApplicationReading:
     """An application at one moment. Counters are since its start, rates a second."""
 
     application_id: str
@@ -49,12 +49,12 @@ class Gauge:
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int, int]] = deque()
 
-    def read(self, metrics: Mapping[str, Any], at_us: int) -> Reading:
+    def read(self, metrics: Mapping[str, Any], at_us: int) -> ApplicationReading:
         """Return what the counters (`App.metrics`) tell at this time."""
         written = dict(metrics.get("records_out", {}))
         records_in, records_out = metrics.get("records_in", 0), sum(written.values())
         in_rate, out_rate = self._rates(at_us, records_in, records_out)
-        return Reading(
+        return ApplicationReading(
             application_id=metrics["application_id"],
             state="PAUSED" if metrics.get("paused") else metrics["state"],
             epoch=metrics.get("epoch", 0),
@@ -80,10 +80,10 @@ class Gauge:
         return (records_in - came) * 1_000_000 // spent, (records_out - went) * 1_000_000 // spent
 
 
-def status_line(reading: Reading) -> str:
+def status_line(reading: ApplicationReading) -> str:
     """Say it in one line.
 
-    >>> status_line(Reading("shop", "RUNNING", epoch=7, in_rate=2000, out_rate=40, lag=12, epoch_ms=180))
+    >>> status_line(ApplicationReading("shop", "RUNNING", epoch=7, in_rate=2000, out_rate=40, lag=12, epoch_ms=180))
     'shop RUNNING  epoch 7 (180 ms)  in 2,000/s  out 40/s  lag 12'
     """
     parts = [

@@ -101,7 +101,7 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-class Form(StrEnum):
+class SerdeName(StrEnum):
     """How bytes are to be read and written: the names of serdes."""
 
     string = "string"
@@ -122,24 +122,24 @@ def _unwindowed(data: bytes) -> dict[str, Any]:
 
 
 #: bytes to plain data, for people and JSON
-DECODERS: dict[Form, Callable[[bytes], Any]] = {
-    form: getattr(Serdes, form.value).deserialize for form in Form if form is not Form.windowed
+DECODERS: dict[SerdeName, Callable[[bytes], Any]] = {
+    form: getattr(Serdes, form.value).deserialize for form in SerdeName if form is not SerdeName.windowed
 }
-DECODERS[Form.bytes] = lambda data: base64.b64encode(data).decode()
-DECODERS[Form.uuid] = lambda data: str(Serdes.uuid.deserialize(data))
-DECODERS[Form.windowed] = _unwindowed
+DECODERS[SerdeName.bytes] = lambda data: base64.b64encode(data).decode()
+DECODERS[SerdeName.uuid] = lambda data: str(Serdes.uuid.deserialize(data))
+DECODERS[SerdeName.windowed] = _unwindowed
 
 #: plain data to bytes
-ENCODERS: dict[Form, Callable[[Any], bytes | None]] = {
-    Form.string: lambda value: Serdes.string.serialize(value if isinstance(value, str) else json.dumps(value)),
-    Form.json: Serdes.json.serialize,
-    Form.int32: lambda value: Serdes.int32.serialize(int(value)),
-    Form.int64: lambda value: Serdes.int64.serialize(int(value)),
-    Form.float32: lambda value: Serdes.float32.serialize(float(value)),
-    Form.float64: lambda value: Serdes.float64.serialize(float(value)),
-    Form.boolean: lambda value: Serdes.boolean.serialize(_truth(value)),
-    Form.uuid: lambda value: Serdes.uuid.serialize(UUID(value)),
-    Form.bytes: lambda value: base64.b64decode(value, validate=True),
+ENCODERS: dict[SerdeName, Callable[[Any], bytes | None]] = {
+    SerdeName.string: lambda value: Serdes.string.serialize(value if isinstance(value, str) else json.dumps(value)),
+    SerdeName.json: Serdes.json.serialize,
+    SerdeName.int32: lambda value: Serdes.int32.serialize(int(value)),
+    SerdeName.int64: lambda value: Serdes.int64.serialize(int(value)),
+    SerdeName.float32: lambda value: Serdes.float32.serialize(float(value)),
+    SerdeName.float64: lambda value: Serdes.float64.serialize(float(value)),
+    SerdeName.boolean: lambda value: Serdes.boolean.serialize(_truth(value)),
+    SerdeName.uuid: lambda value: Serdes.uuid.serialize(UUID(value)),
+    SerdeName.bytes: lambda value: base64.b64decode(value, validate=True),
 }
 
 
@@ -150,10 +150,10 @@ def _truth(value: Any) -> bool:
     return words[value]
 
 
-def decoded(data: bytes | None, form: Form, where: str) -> Any:
+def decoded(data: bytes | None, form: SerdeName, where: str) -> Any:
     """Turn bytes into plain data; ``where`` names them if they are not of that form.
 
-    >>> decoded(b"[1]", Form.json, "value"), decoded(None, Form.int64, "value")
+    >>> decoded(b"[1]", SerdeName.json, "value"), decoded(None, SerdeName.int64, "value")
     ([1], None)
     """
     if data is None:
@@ -164,10 +164,10 @@ def decoded(data: bytes | None, form: Form, where: str) -> Any:
         raise BadInput(f"{where} is not {form.value} ({error}): give another form, or bytes") from error
 
 
-def encoded(value: Any, form: Form, where: str) -> bytes | None:
+def encoded(value: Any, form: SerdeName, where: str) -> bytes | None:
     """Turn plain data into bytes.
 
-    >>> encoded("5", Form.int32, "line 1")
+    >>> encoded("5", SerdeName.int32, "line 1")
     b'\\x00\\x00\\x00\\x05'
     """
     if value is None:

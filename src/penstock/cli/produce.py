@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BadInput, BadOption, BootstrapOption, ClientOption, Form, connected, encoded, pairs
+from penstock.cli.kafka import BadInput, BadOption, BootstrapOption, ClientOption, SerdeName, connected, encoded, pairs
 from penstock.cli.output import JsonOption, print_json
 from penstock.clock import SystemClock
 
@@ -30,8 +30,8 @@ class Shape:
     """How a line becomes a record."""
 
     topic: str
-    key: Form
-    value: Form
+    key: SerdeName
+    value: SerdeName
     records: bool
     separator: str | None
     key_from: str | None
@@ -43,8 +43,8 @@ class Shape:
 def produce(
     topic: Annotated[str, typer.Argument(help="Topic to write to.", show_default=False)],
     file: Annotated[Path | None, typer.Option("--file", "-f", help="File to read; without it: standard input.")] = None,
-    key: Annotated[Form, typer.Option(help="Form of the keys.")] = Form.string,
-    value: Annotated[Form, typer.Option(help="Form of the values.")] = Form.string,
+    key: Annotated[SerdeName, typer.Option(help="Form of the keys.")] = SerdeName.string,
+    value: Annotated[SerdeName, typer.Option(help="Form of the values.")] = SerdeName.string,
     separator: Annotated[str | None, typer.Option(help="A line is a key, this text, and a value.")] = None,
     key_from: Annotated[str | None, typer.Option(help="Take the key from this field of values that are JSON.")] = None,
     records: Annotated[
@@ -171,7 +171,7 @@ def _value_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> R
         key, found, text = text.partition(shape.separator)
         if not found:
             raise BadInput(f"{where} has no {shape.separator!r}: {text or key!r}")
-    value = _parsed(text, where) if shape.value is Form.json or shape.key_from is not None else text
+    value = _parsed(text, where) if shape.value is SerdeName.json or shape.key_from is not None else text
     if shape.key_from is not None:
         if not isinstance(value, dict) or shape.key_from not in value:
             raise BadInput(f"{where} is not a JSON object with the field {shape.key_from!r}")
@@ -179,8 +179,8 @@ def _value_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> R
     return (
         shape.topic,
         shape.partition,
-        encoded(_parsed(key, where) if shape.key is Form.json and shape.separator else key, shape.key, where),
-        encoded(value if shape.value is Form.json else text, shape.value, where),
+        encoded(_parsed(key, where) if shape.key is SerdeName.json and shape.separator else key, shape.key, where),
+        encoded(value if shape.value is SerdeName.json else text, shape.value, where),
         shape.timestamp or now(),
         shape.headers,
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.exits import DONE, INTERRUPTED, exit_code
-from penstock.cli.gauge import Gauge, Reading
+from penstock.cli.gauge import ApplicationReading, Gauge
 from penstock.cli.kafka import BootstrapOption, ClientOption, client_settings, pairs
 from penstock.cli.output import JsonOption
 from penstock.cli.run_view import JsonView, LineView, TerminalView, View
@@ -167,10 +167,10 @@ class Quiet:
         self._seen = -1
         self._since = 0
 
-    def is_now(self, reading: Reading, at_us: int) -> bool:
+    def is_now(self, reading: ApplicationReading, at_us: int) -> bool:
         """Tell whether an application that reads like this has caught up.
 
-        >>> quiet, reading = Quiet(), Reading("shop", "RUNNING", records_in=5)
+        >>> quiet, reading = Quiet(), ApplicationReading("shop", "RUNNING", records_in=5)
         >>> [quiet.is_now(reading, at) for at in (0, 900_000, 1_100_000)]
         [False, False, True]
         """

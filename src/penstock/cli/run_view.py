@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.bars import stderr_console
-from penstock.cli.gauge import Reading, status_line
+from penstock.cli.gauge import ApplicationReading, status_line
 from penstock.clock import SystemClock
 from penstock.errors import PenstockError, StreamsError, coordinates
 
@@ -36,7 +36,7 @@ class View(AbstractContextManager["View"], Protocol):
         """How far the restore is, and how many rows a second it reads."""
         ...
 
-    def status(self, reading: Reading, at_us: int) -> None:
+    def status(self, reading: ApplicationReading, at_us: int) -> None:
         """Where the application stands: told several times a second."""
         ...
 
@@ -44,7 +44,7 @@ class View(AbstractContextManager["View"], Protocol):
         """Something that the application logged."""
         ...
 
-    def ended(self, reading: Reading, error: PenstockError | None, code: int, trace: bool) -> None:
+    def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
         """The end, with the error if there was one and the exit code; ``trace``: show the traceback, too."""
         ...
 
@@ -73,7 +73,7 @@ class LineView:
         if progress.restored or progress.left:
             self._line(restore_line(progress, rate))
 
-    def status(self, reading: Reading, at_us: int) -> None:
+    def status(self, reading: ApplicationReading, at_us: int) -> None:
         """Say it every ten seconds, and when the state has changed."""
         if reading.state != self._said or at_us >= self._next_us:
             self._said, self._next_us = reading.state, at_us + LOG_EVERY_US
@@ -83,7 +83,7 @@ class LineView:
         """Say it."""
         self._line(f"{record.levelname.lower()}: {record.getMessage()}")
 
-    def ended(self, reading: Reading, error: PenstockError | None, code: int, trace: bool) -> None:
+    def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
         """Say how it ended."""
         if error is None:
             self._line(farewell(reading))
@@ -119,7 +119,7 @@ class JsonView:
         """Tell it."""
         self._tell("restore", restored=progress.restored, left=progress.left, done=progress.done, rate=rate)
 
-    def status(self, reading: Reading, at_us: int) -> None:
+    def status(self, reading: ApplicationReading, at_us: int) -> None:
         """Tell it every second, and when the state has changed."""
         if reading.state != self._state or at_us >= self._next_us:
             self._state, self._next_us = reading.state, at_us + JSON_EVERY_US
@@ -129,7 +129,7 @@ class JsonView:
         """Tell it."""
         self._tell("log", level=record.levelname.lower(), message=record.getMessage())
 
-    def ended(self, reading: Reading, error: PenstockError | None, code: int, trace: bool) -> None:
+    def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
         """Tell how it ended."""
         self._tell("end", **reading.data(), exit_code=code, error=None if error is None else _error_data(error, trace))
 
@@ -180,7 +180,7 @@ class TerminalView:
             description=f"{progress.restored:,} rows, {rate:,}/s, {progress.left:,} offsets left",
         )
 
-    def status(self, reading: Reading, at_us: int) -> None:
+    def status(self, reading: ApplicationReading, at_us: int) -> None:
         """Show it."""
         from rich.text import Text
 
@@ -191,7 +191,7 @@ class TerminalView:
         """Print it above the line."""
         self._console.print(f"{record.levelname.lower()}: {record.getMessage()}", markup=False)
 
-    def ended(self, reading: Reading, error: PenstockError | None, code: int, trace: bool) -> None:
+    def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
         """Take the line away and say how it ended."""
         self._live.stop()
         if error is None:
@@ -205,10 +205,10 @@ def restore_line(progress: RestoreProgress, rate: int) -> str:
     return f"restored {progress.restored:,} rows ({rate:,}/s), {progress.left:,} offsets left"
 
 
-def farewell(reading: Reading) -> str:
+def farewell(reading: ApplicationReading) -> str:
     """Say what was done until a stop that was asked for.
 
-    >>> farewell(Reading("shop", "NOT_RUNNING", epoch=9, epochs=2, records_in=1000, records_out=20))
+    >>> farewell(ApplicationReading("shop", "NOT_RUNNING", epoch=9, epochs=2, records_in=1000, records_out=20))
     'shop has stopped at the barrier of epoch 9: 1,000 records in, 20 out, in 2 epochs of this run.'
     """
     return (
@@ -217,7 +217,7 @@ def farewell(reading: Reading) -> str:
     )
 
 
-def failure(reading: Reading, error: PenstockError, trace: bool) -> str:
+def failure(reading: ApplicationReading, error: PenstockError, trace: bool) -> str:
     """Say why an application ended: the error as it is, and how to see more."""
     said = f"{reading.application_id} has failed"
     lines = [f"penstock: {error}"] if str(error).startswith(said) else [f"penstock: {said}.", str(error)]

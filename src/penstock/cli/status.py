@@ -18,7 +18,7 @@ from penstock.clock import SystemClock
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
-    from penstock.cli.standing import Standing
+    from penstock.cli.application_status import ApplicationStatus
     from penstock.log.kafka import KafkaLog
 
 
@@ -34,7 +34,7 @@ def status(
 
     Whether it runs cannot be seen from outside, only how old its last barrier is: without input there are no barriers.
     """
-    from penstock.cli.standing import look
+    from penstock.cli.application_status import look
 
     with connected(bootstrap, client, timeout=30) as log:
         if not watch:
@@ -45,9 +45,9 @@ def status(
             _watch(looks(log, application_id, every), as_json)
 
 
-def looks(log: KafkaLog, application_id: str, every: float) -> Iterator[Standing]:
+def looks(log: KafkaLog, application_id: str, every: float) -> Iterator[ApplicationStatus]:
     """Look at an application again and again."""
-    from penstock.cli.standing import look
+    from penstock.cli.application_status import look
 
     pause = threading.Event()
     while True:
@@ -55,7 +55,7 @@ def looks(log: KafkaLog, application_id: str, every: float) -> Iterator[Standing
         pause.wait(every)
 
 
-def _watch(standings: Iterator[Standing], as_json: bool) -> None:
+def _watch(standings: Iterator[ApplicationStatus], as_json: bool) -> None:
     if as_json or not sys.stdout.isatty():
         for standing in standings:
             typer.echo(json.dumps(standing.data()) if as_json else line(standing))
@@ -67,12 +67,12 @@ def _watch(standings: Iterator[Standing], as_json: bool) -> None:
             live.update(shown(standing), refresh=True)
 
 
-def line(standing: Standing) -> str:
+def line(standing: ApplicationStatus) -> str:
     """Say it in one line, for logs."""
     return f"{standing.application_id}: {headline(standing)}, lag {standing.lag:,}"
 
 
-def headline(standing: Standing) -> str:
+def headline(standing: ApplicationStatus) -> str:
     """Say where the last barrier is."""
     if standing.age_ms is None:
         return "no epoch committed yet"
@@ -94,7 +94,7 @@ def age(milliseconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
 
 
-def shown(standing: Standing) -> Group:
+def shown(standing: ApplicationStatus) -> Group:
     """Show everything, in tables."""
     from rich.console import Group
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.topology.topology import Topology
 
 
-class Form(StrEnum):
+class TopologyFormat(StrEnum):
     """How a topology is shown."""
 
     text = "text"
@@ -33,11 +33,11 @@ def topology(
         ),
     ],
     form: Annotated[
-        Form,
+        TopologyFormat,
         typer.Option(
             "--format", "-f", help="Kafka's text, a Mermaid flowchart, a picture, data, or the steps that run it."
         ),
-    ] = Form.text,
+    ] = TopologyFormat.text,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", dir_okay=False)] = None,
     optimize: Annotated[
         list[str] | None,
@@ -51,14 +51,14 @@ def topology(
     """Print the topology that a program describes."""
     from penstock.cli.locate import locate
 
-    shown = rendered(locate(address, tuple(optimize or ())), Form.json if as_json else form)
+    shown = rendered(locate(address, tuple(optimize or ())), TopologyFormat.json if as_json else form)
     if output is None:
         typer.echo(shown, nl=not shown.endswith("\n"))
     else:
         output.write_text(shown)
 
 
-def rendered(found: Topology, form: Form) -> str:
+def rendered(found: Topology, form: TopologyFormat) -> str:
     """Return a topology in one of the forms."""
     import json
 
@@ -66,13 +66,13 @@ def rendered(found: Topology, form: Form) -> str:
 
     plan = make_plan(found)
     match form:
-        case Form.text:
+        case TopologyFormat.text:
             return found.describe()
-        case Form.mermaid:
+        case TopologyFormat.mermaid:
             return found.to_mermaid(plan.batch_paths.notes())
-        case Form.svg:
+        case TopologyFormat.svg:
             return found.to_svg(plan.batch_paths.notes())
-        case Form.json:
+        case TopologyFormat.json:
             return json.dumps(found.to_json(), indent=2) + "\n"
-        case Form.plan:
+        case TopologyFormat.plan:
             return plan.explain() + "\n"

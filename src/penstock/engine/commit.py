@@ -19,7 +19,7 @@ from penstock.engine.record import PART_BYTES, rows_of
 from penstock.engine.work import Work
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.lane.failure import unpack_failure
-from penstock.lane.orders import decode_report
+from penstock.lane.request import decode_report
 from penstock.log.base import RowColumns
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.record import Headers

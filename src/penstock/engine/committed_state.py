@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.engine.record import Clocks, EpochRecord, nested
-from penstock.lane.orders import Orders, Report, ShardOrder, offsets
-from penstock.lane.timing import Heard, Told, is_due, known_due
+from penstock.lane.request import EpochRequest, ShardOrder, TaskReport, offsets
+from penstock.lane.timing import ObservedTimes, TimeUpdate, is_due, known_due
 from penstock.log.base import Offsets
 from penstock.processor.punctuation import merged_snapshots
 
 #: of an epoch without a time update
-NOTHING = Told()
+NOTHING = TimeUpdate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class CommittedState:
         )
 
     @property
-    def heard(self) -> Heard:
+    def heard(self) -> ObservedTimes:
         """The observed times."""
-        return Heard(self.reached, self.marks, self.arrived, self.ahead)
+        return ObservedTimes(self.reached, self.marks, self.arrived, self.ahead)
 
     def orders(
         self,
@@ -77,11 +77,11 @@ class CommittedState:
         partitions: Mapping[str, int],
         global_ends: Offsets,
         now: int = 0,
-        told: Told = NOTHING,
+        told: TimeUpdate = NOTHING,
         restore_limit: int = 0,
-    ) -> Orders:
+    ) -> EpochRequest:
         """Return the request of the next epoch, or of a restore."""
-        return Orders(
+        return EpochRequest(
             epoch=self.epoch + 1,
             token=token,
             incarnation=self.incarnation,
@@ -103,11 +103,11 @@ class CommittedState:
     def after(
         self,
         token: str,
-        reports: Iterable[Report],
+        reports: Iterable[TaskReport],
         positions: Offsets,
         changelogs: Mapping[str, list[int]],
         now: int = 0,
-        told: Told = NOTHING,
+        told: TimeUpdate = NOTHING,
     ) -> CommittedState:
         """Return the committed state of the next barrier. ``positions``, ``changelogs``: input and changelog offsets.
 
@@ -179,7 +179,7 @@ class CommittedState:
             profile=dict(profile or {}),
         )
 
-    def is_due(self, told: Told) -> bool:
+    def is_due(self, told: TimeUpdate) -> bool:
         """Whether this time update alone would have an effect: then an epoch without records is run."""
         return any(is_due(told, shot) for shots in self.snapshots.values() for shot in shots.values())
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.offsets import Input, Range
-from penstock.lane.timing import Timing, Told
+from penstock.lane.timing import TimeUpdate, Timing
 
 #: milliseconds between two looks for input, if there was none: at first, and at last
 SHORTEST_LOOK_MS, LONGEST_LOOK_MS = 10, 100
@@ -31,7 +31,7 @@ class DueWork:
         #: wall-clock time of the last barrier that input was part of
         self._read_at = 0
 
-    def told(self, committed: CommittedState, ranges: list[Range]) -> Told:
+    def told(self, committed: CommittedState, ranges: list[Range]) -> TimeUpdate:
         """Return the time update of an epoch that reads these ranges now."""
         waiting = {partition for partition, count in self._input.lags().items() if count}
         waiting.update((r.topic, r.partition) for r in ranges)

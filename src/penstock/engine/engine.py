@@ -14,10 +14,10 @@ from penstock.dev.cache import cache_root
 from penstock.engine import recovery, topics
 from penstock.engine.attempt import Attempts
 from penstock.engine.changelog_ends import ChangelogEnds
+from penstock.engine.changelog_expiry import ChangelogExpiry
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
-from penstock.engine.expiry import Expiry
 from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop
@@ -31,8 +31,8 @@ from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import remove_memory
-from penstock.lane.orders import Stage, offsets
-from penstock.lane.shards import Ahead, application_folder
+from penstock.lane.request import Stage, offsets
+from penstock.lane.shards import ShardIsNewer, application_folder
 from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
@@ -141,7 +141,7 @@ class Engine:
         attempts.global_ends = offsets(orders.global_ends)
         self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
-        self.loop.on_barrier.append(Expiry(self.log, app, windowed, self._clock))
+        self.loop.on_barrier.append(ChangelogExpiry(self.log, app, windowed, self._clock))
         return self.loop
 
     def _limits(self, sinks: Iterable[str]) -> tuple[Limits, int | None]:
@@ -167,7 +167,7 @@ class Engine:
             orders = committed.orders(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
             try:
                 return self._worker.view(name, orders)
-            except Ahead:  # there was a barrier meanwhile
+            except ShardIsNewer:  # there was a barrier meanwhile
                 continue
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.lane.orders import READING, Report
+from penstock.lane.request import READING, TaskReport
 
 #: records of the first epoch, before any cost is known
 FIRST_RECORDS = 50_000
@@ -25,7 +25,7 @@ COMMIT_US = 100_000
 SLOWLY = 16
 
 
-def cost_of(reports: Iterable[Report]) -> tuple[int, int, int]:
+def cost_of(reports: Iterable[TaskReport]) -> tuple[int, int, int]:
     """Return the records that an epoch has read, their size in bytes, and the microseconds of work of all lanes."""
     reports = list(reports)
     read = [report for report in reports if report.level == READING] or [each for each in reports if each.level == 0]
@@ -44,13 +44,13 @@ class EpochSizer:
     >>> sizer = EpochSizer(1_000_000, most_bytes=1 << 28, lanes=2)
     >>> sizer.records
     50000
-    >>> sizer.learn([Report(0, 0, records=30_000, size=3_000_000), Report(0, 1, records=20_000, size=2_000_000)])
+    >>> sizer.learn([TaskReport(0, 0, records=30_000, size=3_000_000), TaskReport(0, 1, records=20_000, size=2_000_000)])
     >>> sizer.records
     1000000
-    >>> sizer.learn([Report(0, 0, records=50_000, size=500_000_000)])
+    >>> sizer.learn([TaskReport(0, 0, records=50_000, size=500_000_000)])
     >>> sizer.records
     26843
-    >>> sizer.learn([Report(0, 0, records=50_000, size=5_000_000, spent={"operators": 50_000_000})])
+    >>> sizer.learn([TaskReport(0, 0, records=50_000, size=5_000_000, spent={"operators": 50_000_000})])
     >>> sizer.records
     10000
     >>> sizer.fail(10_000)
@@ -75,7 +75,7 @@ class EpochSizer:
         found = min(self._estimate, self._most_records)
         return found if self._ceiling is None else min(found, self._ceiling)
 
-    def learn(self, reports: Iterable[Report], commit_us: int = 0) -> None:
+    def learn(self, reports: Iterable[TaskReport], commit_us: int = 0) -> None:
         """Update the estimate from a committed epoch. ``commit_us``: the time of its transaction."""
         records, size, work = cost_of(reports)
         if not records:

@@ -1,5 +1,5 @@
 """Inline epochs: an epoch of few records, which the driver reads itself and hands to a resident task
-(``lane.letter``).
+(``lane.inline_epoch``).
 
 A Spark job that reads and shuffles costs the same for one record as for thousands, and much more than the records do.
 An inline epoch costs little, but where a plan has several steps one core does all of its work: an epoch is inline
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from penstock.engine.epoch_sizer import cost_of
 from penstock.engine.offsets import Range
-from penstock.lane.intake import raw_batch
-from penstock.lane.letter import parts_of
-from penstock.lane.orders import Orders, Report, Stage
-from penstock.lane.post import Part
+from penstock.lane.channel import Part
+from penstock.lane.inline_epoch import parts_of
+from penstock.lane.kafka_input import raw_batch
+from penstock.lane.request import EpochRequest, Stage, TaskReport
 from penstock.log.ranges import KafkaRanges
 
 #: size in bytes of the values of an inline epoch, at most
@@ -38,7 +38,7 @@ class InlineEpochs:
         self._cost = 0.0
         self._size = 0.0
 
-    def write(self, orders: Orders, ranges: Sequence[Range]) -> list[Part] | None:
+    def write(self, orders: EpochRequest, ranges: Sequence[Range]) -> list[Part] | None:
         """Return the parts of an inline epoch, without rows if there is no input; None if it is too large to be inline."""
         if not self.most_records:
             return None
@@ -52,7 +52,7 @@ class InlineEpochs:
             return None
         return parts_of(self._stage, [raw_batch(rows, orders.topics, self._stage) for rows in found])
 
-    def learn(self, reports: Iterable[Report]) -> None:
+    def learn(self, reports: Iterable[TaskReport]) -> None:
         """Update the estimate of what a record costs from a finished epoch."""
         records, size, work = cost_of(reports)
         if records:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.clock import Clock
 from penstock.engine.admission import Admission
 from penstock.engine.offset_reset import named, reset_offsets, warn_of_moved
-from penstock.engine.sources import Reading, find_topics, places_of
+from penstock.engine.sources import SourceTopics, find_topics, places_of
 from penstock.errors import TopicError
 from penstock.log.base import Log, Offsets, TopicPartition
 from penstock.topology.topology import Topology
@@ -71,7 +71,7 @@ class Input:
         self._clock = clock
         self._admission = Admission(log, topology, clock=clock, limit=max_records, align=align)
         self._refresh_ms = refresh_ms
-        self._reading = Reading()
+        self._reading = SourceTopics()
         self._refreshed = 0
         #: the next offset to read of each partition
         self.positions: Offsets = {}

@@ -23,7 +23,7 @@ from penstock.engine.topics import logged_stores
 from penstock.errors import EngineError, RecoveryError
 from penstock.lane.envelope import FAILURE, NOTE
 from penstock.lane.failure import unpack_failure
-from penstock.lane.orders import Orders, Report, ShardOrder, Stage, decode_report
+from penstock.lane.request import EpochRequest, ShardOrder, Stage, TaskReport, decode_report
 from penstock.log.base import Log, TopicPartition
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.plan.levels import find_levels
@@ -146,7 +146,7 @@ def _changed(committed: CommittedState, record: EpochRecord, topology: Topology)
     )
 
 
-def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
+def restore(lanes: Any, stage: Stage, orders: EpochRequest, tell: OnRestore) -> None:
     """Bring all shards to the barrier of the orders, telling after each job how far it is."""
     restored = 0
     tables = stage.plan.topology.global_stores
@@ -164,7 +164,7 @@ def restore(lanes: Any, stage: Stage, orders: Orders, tell: OnRestore) -> None:
             return
 
 
-def _run(lanes: Any, orders: Orders) -> Any:
+def _run(lanes: Any, orders: EpochRequest) -> Any:
     """Run a job, again if it failed for a reason that may pass, as a worker that was ended: what is restored stays restored."""
     for _ in range(MOST_RUNS - 1):
         try:
@@ -176,7 +176,7 @@ def _run(lanes: Any, orders: Orders) -> Any:
     return lanes.restore(orders)
 
 
-def _reports(rows: Any) -> list[Report]:
+def _reports(rows: Any) -> list[TaskReport]:
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):
         raise unpack_failure(failed["value"][0].as_py())

@@ -13,7 +13,7 @@ from penstock.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceTopics:
     """The topics that are read: their source, and how many partitions they have."""
 
     source_of: dict[str, SourceNode] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Reading:
     global_partitions: dict[str, int] = field(default_factory=dict)
 
 
-def find_topics(admin: Admin, topology: Topology, application_id: str) -> Reading:
+def find_topics(admin: Admin, topology: Topology, application_id: str) -> SourceTopics:
     """Find the topics of all sources; raise ``TopicError`` if one that is named is missing. A pattern may match none.
 
     Repartition topics are no topics of the cluster here and are left out; so are the application's own topics, which a pattern
@@ -36,7 +36,7 @@ def find_topics(admin: Admin, topology: Topology, application_id: str) -> Readin
     told = _describe(admin, named | tables)
     matched, found = _matching(admin, sources, own_topics(topology, application_id))
     told |= admin.describe(found)
-    return Reading(
+    return SourceTopics(
         source_of=named | matched,
         partitions={topic: told[topic].partitions for topic in named} | found,
         topic_ids={topic: told[topic].topic_id for topic in named.keys() | found.keys()},

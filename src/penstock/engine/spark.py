@@ -1,14 +1,14 @@
 """Spark: the only file that knows it. An epoch is one job. One of few records is inline (``engine.inline_epochs``): a resident task
-runs it (``engine.courier``). Of others the job is made of the steps of the plan::
+runs it (``engine.resident_tasks``). Of others the job is made of the steps of the plan::
 
-    read exactly the ranges (``lane.intake``)                                [Python, in the reading tasks]
+    read exactly the ranges (``lane.kafka_input``)                                [Python, in the reading tasks]
     ─ tell the times of the records, if the first step needs them
     ─ exchange by lane, unless the first step runs where it reads            [JVM]
     ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
     envelope rows to the driver
 
 All rows go in parcels: Spark would take every one of them apart, and put it together again. Where the tasks share a machine it moves
-their names only (``lane.parcel``, ``engine.staging``).
+their names only (``lane.chunk``, ``engine.shuffle_folder``).
 
 What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
 DataFrames: to analyse, plan and compile one takes longer than many an epoch (docs/decisions/0020).
@@ -39,18 +39,18 @@ import pyarrow.compute as pc
 
 from penstock.clock import stopwatch_us
 from penstock.dev.java import java_home
-from penstock.engine.courier import Couriers
 from penstock.engine.inline_epochs import InlineEpochs
 from penstock.engine.jvm_stderr import JvmStderr
 from penstock.engine.offsets import Range
-from penstock.engine.staging import Staging
+from penstock.engine.resident_tasks import ResidentTasks
+from penstock.engine.shuffle_folder import ShuffleFolder
 from penstock.errors import EngineError, SparkEnded
 from penstock.lane import entry
+from penstock.lane.channel import Part
+from penstock.lane.chunk import unpacked
 from penstock.lane.envelope import NOTE
 from penstock.lane.memory import ENVIRONMENT
-from penstock.lane.orders import Orders, Stage, decode_report, encode_orders
-from penstock.lane.parcel import unpacked
-from penstock.lane.post import Part
+from penstock.lane.request import EpochRequest, Stage, decode_report, encode_orders
 from penstock.log.kafka import KafkaLog
 from penstock.masking import is_secret, remember, scrubbed
 
@@ -210,11 +210,11 @@ class SparkLanes:
         from pyspark import cloudpickle
 
         self._session = session
-        self._staging: Staging | None = None
+        self._staging: ShuffleFolder | None = None
         #: whether an epoch has left files there
         self._staged = False
         if session.sparkContext.master.startswith("local"):
-            self._staging = Staging(
+            self._staging = ShuffleFolder(
                 Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
             )
             stage = replace(stage, staging=str(self._staging.folder))
@@ -231,16 +231,16 @@ class SparkLanes:
         #: whether user code keeps resources in workers
         self._has_resources = False
         #: the resident tasks of this machine, which run inline epochs
-        self._couriers: Couriers | None = None
+        self._couriers: ResidentTasks | None = None
         if self._staging is not None:
-            self._couriers = Couriers(self._attend, min(self._cores, stage.lanes))
+            self._couriers = ResidentTasks(self._attend, min(self._cores, stage.lanes))
 
     @property
     def parallelism(self) -> int:
         """How many tasks run at a time."""
         return self._cores
 
-    def run(self, orders: Orders, ranges: Iterable[Range]) -> pa.Table:
+    def run(self, orders: EpochRequest, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
         since = stopwatch_us()
@@ -256,17 +256,17 @@ class SparkLanes:
         self._has_resources = self._has_resources or any(report.resources for report in reports)
         return rows
 
-    def follow(self, orders: Orders) -> None:
+    def follow(self, orders: EpochRequest) -> None:
         """Let resident tasks bring their shards to a barrier meanwhile."""
         if self._couriers is not None:
             self._couriers.notify(encode_orders(orders))
 
-    def restore(self, orders: Orders) -> pa.Table:
+    def restore(self, orders: EpochRequest) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
 
-    def _run(self, orders: Orders, ranges: list[Range]) -> list[bytes]:
+    def _run(self, orders: EpochRequest, ranges: list[Range]) -> list[bytes]:
         if self._staging is not None:
             self._staging.sweep()
             self._staged = True
@@ -276,7 +276,7 @@ class SparkLanes:
         parts = self._shared_out(ranges)
         return self._jobs.run(len(parts), self._functions(orders, parts))
 
-    def _bring(self, orders: Orders, parts: list[Part]) -> list[bytes]:
+    def _bring(self, orders: EpochRequest, parts: list[Part]) -> list[bytes]:
         if self._staging is not None and self._staged:  # by the last large epoch, which is over
             self._staging.clear()
             self._staged = False
@@ -295,7 +295,7 @@ class SparkLanes:
         most = min(self._cores, self._stage.lanes) if first.waits and not first.exchange else self._cores
         return shared_out(ranges, most)
 
-    def _functions(self, orders: Orders, parts: list[list[Range]]) -> list[Callable[..., Any]]:
+    def _functions(self, orders: EpochRequest, parts: list[list[Range]]) -> list[Callable[..., Any]]:
         """Return what an epoch runs, one after the other, each before an exchange but the last."""
         steps = self._stage.plan.steps
         reading = [self._given(entry.read, orders, parts)] if steps[0].exchange else []
@@ -303,7 +303,7 @@ class SparkLanes:
             self._given(entry.run, orders, step.level, None if step.exchange else parts) for step in steps
         ]
 
-    def _given(self, function: Callable[..., Any], orders: Orders, *given: Any) -> Callable[..., Any]:
+    def _given(self, function: Callable[..., Any], orders: EpochRequest, *given: Any) -> Callable[..., Any]:
         return partial(function, self._broadcast, self._identity, encode_orders(orders), *given)
 
     def cancel(self) -> None:

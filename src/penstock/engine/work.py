@@ -13,7 +13,7 @@ from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.limits import Limits
 from penstock.engine.offsets import Range
-from penstock.lane.orders import Orders, Report
+from penstock.lane.request import EpochRequest, TaskReport
 from penstock.log.base import Log, Offsets, Producer
 
 
@@ -22,11 +22,11 @@ class RunsLanes(Protocol):
 
     spent: dict[str, int]
 
-    def run(self, orders: Orders, ranges: list[Range]) -> pa.Table:
+    def run(self, orders: EpochRequest, ranges: list[Range]) -> pa.Table:
         """Return the envelope rows that left the lanes."""
         ...
 
-    def follow(self, orders: Orders) -> None:
+    def follow(self, orders: EpochRequest) -> None:
         """Send a barrier to the workers; nobody waits for what they do then."""
         ...
 
@@ -64,7 +64,7 @@ class Work:
 
     context: EpochContext
     committed: CommittedState
-    orders: Orders
+    orders: EpochRequest
     ranges: list[Range]
     #: input positions once it is committed
     positions: Offsets
@@ -75,7 +75,7 @@ class Work:
     #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes
     profile: Mapping[str, int] = field(default_factory=dict)
     rows: pa.Table | None = None
-    reports: list[Report] = field(default_factory=list)
+    reports: list[TaskReport] = field(default_factory=list)
     #: the committed state once this epoch is committed
     after: CommittedState | None = None
     written: Counter[str] = field(default_factory=Counter)

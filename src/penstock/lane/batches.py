@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
-from penstock.lane.inbox import (
+from penstock.lane.mixed import Mixes, Sorted, SourceRun, Work, cut_apart, never
+from penstock.lane.ordering import (
     MadeOrigins,
     NumberedOrigins,
     Origins,
@@ -22,7 +23,6 @@ from penstock.lane.inbox import (
     order_by,
     raw_headers,
 )
-from penstock.lane.mixed import Mixes, Sorted, SourceRun, Work, cut_apart, never
 from penstock.record import Headers
 
 

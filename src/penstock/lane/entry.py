@@ -12,12 +12,12 @@ from threading import Event
 from typing import Any
 
 from penstock.clock import stopwatch_us
-from penstock.lane import exchange, post
-from penstock.lane.intake import Range, read_rows, taken_in
-from penstock.lane.letter import answer_letter
-from penstock.lane.orders import decode_orders
-from penstock.lane.parcel import packed
-from penstock.lane.post import Part
+from penstock.lane import channel, shuffle
+from penstock.lane.channel import Part
+from penstock.lane.chunk import packed
+from penstock.lane.inline_epoch import answer_letter
+from penstock.lane.kafka_input import Range, read_rows, taken_in
+from penstock.lane.request import decode_orders
 from penstock.lane.run import restore_lane, run_step
 from penstock.lane.worker import release_resources, worker_for
 
@@ -45,7 +45,7 @@ def attend(stage: Any, identity: str, address: str, _task: int, rows: Iterable[A
     """Run the epochs of letters, as long as they come."""
     _take_all(rows)
     worker = worker_for(identity, lambda: stage.value)
-    post.attend(
+    channel.attend(
         address,
         lambda orders, parts: answer_letter(worker, decode_orders(orders), parts),
         lambda orders: worker.follow(decode_orders(orders)),
@@ -61,8 +61,8 @@ def read(
     worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
     moves: list[Any] = []
     found, wrap, lanes = taken_in(worker, given, task, parts[task], moves), worker.wrapping(given), worker.stage.lanes
-    yield from _in_turn(exchange.addressed(found, lanes, wrap=wrap))
-    yield from _in_turn(exchange.moves_to_all(moves, lanes, wrap))
+    yield from _in_turn(shuffle.addressed(found, lanes, wrap=wrap))
+    yield from _in_turn(shuffle.moves_to_all(moves, lanes, wrap))
 
 
 def run(
@@ -79,7 +79,7 @@ def run(
     final: list[bytes] = []
     moves: list[Any] = []
     if parts is None:
-        coming = exchange.opened(rows, final, moves)
+        coming = shuffle.opened(rows, final, moves)
     else:
         _take_all(rows)
         coming = read_rows(worker, given, parts[task])
@@ -89,9 +89,9 @@ def run(
         yield from final
     else:
         wrap, lanes = worker.wrapping(given), worker.stage.lanes
-        yield from _in_turn(exchange.addressed(leaving, lanes, final, wrap))
+        yield from _in_turn(shuffle.addressed(leaving, lanes, final, wrap))
         if parts is not None or task == 0:  # every lane has heard of all moves, those that read each of its own
-            yield from _in_turn(exchange.moves_to_all(moves, lanes, wrap))
+            yield from _in_turn(shuffle.moves_to_all(moves, lanes, wrap))
 
 
 def release(identity: str, meeting: str | None, tasks: int, task: int, rows: Iterable[Any]) -> list[bytes]:

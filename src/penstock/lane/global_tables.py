@@ -15,8 +15,8 @@ import msgspec
 
 from penstock.clock import Clock
 from penstock.files import locked, private_folder
-from penstock.lane.lanes import GlobalTables
-from penstock.lane.orders import Orders, Stage, offsets
+from penstock.lane.in_process import GlobalTables
+from penstock.lane.request import EpochRequest, Stage, offsets
 from penstock.lane.shards import STANDING, Shards
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
@@ -47,7 +47,7 @@ class GlobalEnvironment:
         self._given: tuple[int, str] = (0, "")
         self._told = 0
 
-    def stores(self, orders: Orders) -> Mapping[str, Any]:
+    def stores(self, orders: EpochRequest) -> Mapping[str, Any]:
         """Return the stores, at the offsets of the epoch."""
         if not self._stage.plan.topology.global_stores:
             return {}
@@ -75,7 +75,7 @@ class GlobalEnvironment:
             task.dropped.clear()
         return found
 
-    def take_letters(self, orders: Orders) -> list[Row]:
+    def take_letters(self, orders: EpochRequest) -> list[Row]:
         """Return the dead letters of records that this process could not read, once for a run of an epoch, until one is committed.
 
         Every executor keeps a copy of its own, so a record may have a letter of each of them.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.lane.orders import Orders, Stage
+from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.shards import Shards
 from penstock.state.base import BytesStore, ShardState
 from penstock.state.spec import StoreKind, StoreSpec
@@ -34,14 +34,14 @@ class WorkerShards(Shards):
         self._memory = MemoryShards(stage, self) if len(kept) < len(self._specs) else None
         self._specs = kept
 
-    def open(self, shard: int, orders: Orders, *, back: bool = True) -> ShardState:
+    def open(self, shard: int, orders: EpochRequest, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier, as ``Shards.open`` does."""
         state = super().open(shard, orders, back=back)
         if self._memory is None:
             return state
         return SplitState(state, self._memory.open(shard, orders, back=back), self._memory.names)
 
-    def approach(self, shard: int, orders: Orders) -> tuple[int, int]:
+    def approach(self, shard: int, orders: EpochRequest) -> tuple[int, int]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""
         if self._memory is None:
             return super().approach(shard, orders)
@@ -71,15 +71,15 @@ class MemoryShards(Shards):
             if other != self.folder:
                 shutil.rmtree(other, ignore_errors=True)
 
-    def open(self, shard: int, orders: Orders, *, back: bool = True) -> ShardState:
+    def open(self, shard: int, orders: EpochRequest, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier: this run's, no earlier one's."""
         return super().open(shard, self._of_this_run(orders), back=back)
 
-    def approach(self, shard: int, orders: Orders) -> tuple[int, int]:
+    def approach(self, shard: int, orders: EpochRequest) -> tuple[int, int]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""
         return super().approach(shard, self._of_this_run(orders))
 
-    def _of_this_run(self, orders: Orders) -> Orders:
+    def _of_this_run(self, orders: EpochRequest) -> EpochRequest:
         ours = f"@{self.stage.run}"
         if orders.incarnation.endswith(ours):
             return orders

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from penstock.lane.inbox import WINDOW, ShortRun, SourceBatch, starts_of
+from penstock.lane.ordering import WINDOW, ShortRun, SourceBatch, starts_of
 
 #: rows of a batch: those of a shard in an epoch are mostly one, and what a fold makes of them can then stay columns
 MOST = 1 << 17

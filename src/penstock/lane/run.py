@@ -24,9 +24,10 @@ import pyarrow.compute as pc
 from penstock.batch.batch import Batch
 from penstock.batch.fallback import Undecodable
 from penstock.clock import StillClock, SystemClock, stopwatch_us
-from penstock.lane import inbox
+from penstock.lane import ordering
 from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.dead_letters import order_dead_letters
+from penstock.lane.decoding import Sources
 from penstock.lane.envelope import (
     COUNTED,
     FAILURE,
@@ -37,11 +38,10 @@ from penstock.lane.envelope import (
     order_of,
 )
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import JUDGE, ShortRun, SourceBatch, SourceRows
 from penstock.lane.mixed import Mixed, Work
-from penstock.lane.orders import Orders, Report, encode_report, offsets
-from penstock.lane.outbox import Outbox
-from penstock.lane.reading import Sources
+from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
+from penstock.lane.output import Outbox
+from penstock.lane.request import EpochRequest, TaskReport, encode_report, offsets
 from penstock.lane.task import Task
 from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
 from penstock.lane.timing import known_due
@@ -61,7 +61,7 @@ PART = 1024
 
 
 def run_step(
-    worker: Worker, orders: Orders, level: int, task: int, batches: Batches, moves: list[pa.RecordBatch]
+    worker: Worker, orders: EpochRequest, level: int, task: int, batches: Batches, moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run one step in one task; a failure is a row, too. ``moves``: of time, filled once all batches are there."""
     try:
@@ -75,21 +75,21 @@ def run_step(
 
 
 def tell_times(
-    worker: Worker, orders: Orders, batches: Batches, moves: list[pa.RecordBatch]
+    worker: Worker, orders: EpochRequest, batches: Batches, moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Fill in, where the records are read, the timestamp of each and the partition time; add the moves of time to ``moves``."""
     sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
     before, marks = offsets(orders.reached), offsets(orders.marks)
     for batch in batches:
-        rows = inbox.numbered(pa.Table.from_batches([batch]))
+        rows = ordering.numbered(pa.Table.from_batches([batch]))
         rows = sources.extract_times(rows, orders.topics, orders.source_of, before)
         rows = sources.ask_marks(rows, orders.topics, orders.source_of)
         judged = rows.reached == JUDGE
         times = np.where(judged, -1, rows.timestamp)
         known = dict(before)
-        rows, after = inbox.reach(rows._replace(timestamp=times), orders.topics, before)
+        rows, after = ordering.reach(rows._replace(timestamp=times), orders.topics, before)
         before.update(after)
-        rows, after = inbox.reach_marks(rows, orders.topics, marks)
+        rows, after = ordering.reach_marks(rows, orders.topics, marks)
         marks.update(after)
         if worker.stage.plan.timed:
             moves.append(
@@ -97,16 +97,18 @@ def tell_times(
             )
         told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
-        schema = inbox.TOLD_SCHEMA
+        schema = ordering.TOLD_SCHEMA
         if rows.mark is not None:
             told.append(pa.array(rows.mark))
-            schema = inbox.MARKED_SCHEMA
+            schema = ordering.MARKED_SCHEMA
         yield pa.RecordBatch.from_arrays([*kept, *told], schema=schema)
 
 
-def _moves_of(rows: SourceRows, watermarks: Any, judged: Any, known: inbox.Times, orders: Orders) -> pa.RecordBatch:
+def _moves_of(
+    rows: SourceRows, watermarks: Any, judged: Any, known: ordering.Times, orders: EpochRequest
+) -> pa.RecordBatch:
     """Return the records of a batch that moved the time of their partition."""
-    order = inbox.order_by((rows.offset, rows.partition, rows.topic))
+    order = ordering.order_by((rows.offset, rows.partition, rows.topic))
     order = order[~judged[order]]
     partition = (rows.topic * PARTITIONS + rows.partition)[order]
     moves = find_moves(partition, rows.offset[order], rows.reached[order], watermarks[order])
@@ -115,15 +117,15 @@ def _moves_of(rows: SourceRows, watermarks: Any, judged: Any, known: inbox.Times
     return moves.where((moves.reached > before) | (moves.watermark != moves.reached)).batch()
 
 
-def _known_of(partitions: Any, known: inbox.Times, orders: Orders) -> Any:
+def _known_of(partitions: Any, known: ordering.Times, orders: EpochRequest) -> Any:
     numbers, at = np.unique(partitions, return_inverse=True)
     places = [(orders.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers.tolist()]
     return np.array([known.get(place, -1) for place in places], dtype=np.int64)[at]
 
 
-def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.RecordBatch]:
+def restore_lane(worker: Worker, orders: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
     """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the orders allow; report what is left."""
-    report = Report(0, lane)
+    report = TaskReport(0, lane)
     try:
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
             done, left = worker.shards.approach(shard, orders)
@@ -138,7 +140,9 @@ def restore_lane(worker: Worker, orders: Orders, lane: int) -> Iterator[pa.Recor
 class StepRun:
     """One step in one task. ``task`` is the lane, or where there was no exchange the number of the reading task."""
 
-    def __init__(self, worker: Worker, orders: Orders, level: int, task: int, moves: list[pa.RecordBatch]) -> None:
+    def __init__(
+        self, worker: Worker, orders: EpochRequest, level: int, task: int, moves: list[pa.RecordBatch]
+    ) -> None:
         self._moves = moves
         self._worker = worker
         self._stage = worker.stage
@@ -160,7 +164,7 @@ class StepRun:
         self._tasks: dict[int, Task] = {}
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
-        self._report = Report(level, task)
+        self._report = TaskReport(level, task)
         self._outbox = Outbox(worker.stage, orders, self._step, task)
         self._globals = worker.global_stores(orders)
         self._report.dropped = worker.take_dropped()
@@ -217,7 +221,7 @@ class StepRun:
         orders, stage = self._orders, self._stage
         self._report.records += len(table)
         self._report.size += table.nbytes
-        rows = inbox.numbered(table)
+        rows = ordering.numbered(table)
         told = "reached" in table.column_names
         if not told:
             rows = self._sources.extract_times(rows, orders.topics, orders.source_of, self._reached)
@@ -232,8 +236,8 @@ class StepRun:
                 marks = _greatest(rows, rows.mark, orders.topics)
         else:
             known = dict(self._reached)
-            rows, after = inbox.reach(rows, orders.topics, self._reached)
-            rows, marks = inbox.reach_marks(rows, orders.topics, self._marks)
+            rows, after = ordering.reach(rows, orders.topics, self._reached)
+            rows, marks = ordering.reach_marks(rows, orders.topics, self._marks)
             self._reached.update(after)
             self._marks.update(marks)
         self._report.reached += [(topic, partition, time) for (topic, partition), time in after.items()]
@@ -513,13 +517,13 @@ def _together(*batches: pa.RecordBatch) -> pa.Table | None:
     return pa.Table.from_batches(batches) if batches else None
 
 
-def _greatest(rows: SourceRows, column: Any, topics: Sequence[str]) -> inbox.Times:
+def _greatest(rows: SourceRows, column: Any, topics: Sequence[str]) -> ordering.Times:
     """Return how far each partition got, of rows whose times were told."""
     if not len(column):
         return {}
     place = rows.topic * PARTITIONS + rows.partition
     order = np.argsort(place, kind="stable")
-    edges = inbox.starts_of(place[order])[:-1]
+    edges = ordering.starts_of(place[order])[:-1]
     greatest = np.maximum.reduceat(column[order], edges).tolist()
     places = (divmod(at, PARTITIONS) for at in place[order[edges]].tolist())
     return {(topics[topic], partition): time for (topic, partition), time in zip(places, greatest, strict=True)}

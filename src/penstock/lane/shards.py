@@ -26,8 +26,8 @@ import numpy as np
 
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
-from penstock.lane.orders import Orders, ShardOrder, Stage, offsets
-from penstock.lane.reading import without_unreadable
+from penstock.lane.decoding import without_unreadable
+from penstock.lane.request import EpochRequest, ShardOrder, Stage, offsets
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
 from penstock.log.reader import KafkaReader
@@ -36,7 +36,7 @@ from penstock.state import pending
 from penstock.state.base import ShardState
 from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
-from penstock.state.restore import Incoming
+from penstock.state.restore import Restorer
 from penstock.state.shards import shard_column
 from penstock.state.spec import StoreSpec
 
@@ -50,7 +50,7 @@ BATCH = 10_000
 OLDEST_MS = 12 * 60 * 60 * 1000
 
 
-class Standing(msgspec.Struct):
+class ShardCheckpoint(msgspec.Struct):
     """Where a shard's local copy stands. ``version`` None: in the middle of a restore.
 
     ``read``: store → next offset of its changelog partition, or, where a source topic serves as one, [partition, offset]….
@@ -63,12 +63,12 @@ class Standing(msgspec.Struct):
     at: int = 0
 
 
-class Ahead(Exception):
+class ShardIsNewer(Exception):
     """A shard is at a later barrier than the one that it was to be read at."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Standing).decode
+_decode = msgspec.msgpack.Decoder(ShardCheckpoint).decode
 
 
 class Shards:
@@ -96,10 +96,10 @@ class Shards:
         """Return where the writes of an epoch that is not known to be committed are kept."""
         return self.path(shard)
 
-    def open(self, shard: int, orders: Orders, *, back: bool = True) -> ShardState:
+    def open(self, shard: int, orders: EpochRequest, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading.
 
-        ``back``: make it anew if it is at a later barrier, which then was none; else raise ``Ahead``.
+        ``back``: make it anew if it is at a later barrier, which then was none; else raise ``ShardIsNewer``.
         """
         wanted = (orders.incarnation, orders.shards[shard].version)
         state = self._state(shard)
@@ -108,7 +108,7 @@ class Shards:
             with self._locked(shard):
                 state = self._state_alone(shard)
                 if not back and _is_beyond(_standing(state), *wanted):
-                    raise Ahead(f"shard {shard} has come to a barrier after {wanted[1]}")
+                    raise ShardIsNewer(f"shard {shard} has come to a barrier after {wanted[1]}")
                 self._bring_up(shard, orders.shards[shard], orders, state)
             state = self._state(shard)
         state.may_reopen = back
@@ -139,7 +139,7 @@ class Shards:
         state.look()  # what is made at the first look is made under the lock
         return state
 
-    def approach(self, shard: int, orders: Orders) -> tuple[int, int]:
+    def approach(self, shard: int, orders: EpochRequest) -> tuple[int, int]:
         """Bring a shard to the last barrier, or nearer by so many rows as the orders allow; return rows read, offsets left."""
         before = self.restored
         self.open(shard, orders)
@@ -151,7 +151,7 @@ class Shards:
                 left += sum(max(0, end - read.get(name, {}).get(partition, 0)) for partition, end in places)
         return self.restored - before, left
 
-    def standing(self, shard: int) -> Standing:
+    def standing(self, shard: int) -> ShardCheckpoint:
         """Return where the local copy of a shard stands."""
         return _standing(self._state(shard))
 
@@ -182,13 +182,13 @@ class Shards:
 
     # ---- to the last barrier
 
-    def _bring_up(self, shard: int, order: ShardOrder, orders: Orders, state: LmdbState) -> None:
+    def _bring_up(self, shard: int, order: ShardOrder, orders: EpochRequest, state: LmdbState) -> None:
         standing = _standing(state)
         if standing.incarnation != orders.incarnation:
             if standing.incarnation:
                 state.destroy()
                 state = self._open_alone(shard)
-            standing = Standing(orders.incarnation)
+            standing = ShardCheckpoint(orders.incarnation)
         if standing.version == order.version:
             return
         if standing.version == order.before and self._apply_pending(state, standing, shard, order, orders):
@@ -196,11 +196,11 @@ class Shards:
         if self._ahead(standing, shard, orders) or self._too_old(standing):
             state.destroy()
             state = self._open_alone(shard)
-            standing = Standing(orders.incarnation)
+            standing = ShardCheckpoint(orders.incarnation)
         self._restore(state, standing, shard, order, orders)
 
     def _apply_pending(
-        self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders
+        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardOrder, orders: EpochRequest
     ) -> bool:
         """Apply the files that lead to the version; False if one is not here, or not of this version of the program."""
         try:
@@ -218,7 +218,7 @@ class Shards:
             return False
         return True
 
-    def _ahead(self, standing: Standing, shard: int, orders: Orders) -> bool:
+    def _ahead(self, standing: ShardCheckpoint, shard: int, orders: EpochRequest) -> bool:
         """Whether the copy has read more than there is: its topics were made anew."""
         ends = self._ends(shard, orders)
         return any(
@@ -228,11 +228,13 @@ class Shards:
         )
 
     @staticmethod
-    def _too_old(standing: Standing) -> bool:
+    def _too_old(standing: ShardCheckpoint) -> bool:
         """Whether the changelog may have lost deletes that the copy has not seen: compaction keeps them for a day only."""
         return bool(standing.read) and SystemClock().now_ms() - standing.at > OLDEST_MS
 
-    def _restore(self, state: LmdbState, standing: Standing, shard: int, order: ShardOrder, orders: Orders) -> None:
+    def _restore(
+        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardOrder, orders: EpochRequest
+    ) -> None:
         """Read what is missing. A store without a changelog keeps what it has only if nothing is missing: it begins anew."""
         for name, spec in self._specs.items():
             if not spec.logged and spec.source_topic is None:
@@ -252,7 +254,7 @@ class Shards:
     def _restore_partition(
         self,
         state: LmdbState,
-        standing: Standing,
+        standing: ShardCheckpoint,
         shard: int,
         name: str,
         partition: int,
@@ -260,7 +262,7 @@ class Shards:
         end: int,
         budget: int | None,
     ) -> None:
-        waiting, reached = Incoming(self._specs[name]), start
+        waiting, reached = Restorer(self._specs[name]), start
         room = None if budget is None else budget - self.restored
         for reached, keys, values, times in self._rows(self._specs[name], shard, partition, start, end, room):
             waiting.add(keys, values, times)
@@ -272,7 +274,7 @@ class Shards:
             self._write(state, standing, name, partition, reached, waiting)
 
     def _write(
-        self, state: LmdbState, standing: Standing, name: str, partition: int, reached: int, waiting: Incoming
+        self, state: LmdbState, standing: ShardCheckpoint, name: str, partition: int, reached: int, waiting: Restorer
     ) -> None:
         """Write what was read of a changelog partition, and that it was: a restore may end here and go on later."""
         read = dict(standing.read.get(name, ()))
@@ -319,7 +321,7 @@ class Shards:
         """Whether all records of a source topic go to one shard."""
         return any(topic in self.stage.sources[name].topics for name in self.stage.plan.one_shard)
 
-    def _ends(self, shard: int, orders: Orders) -> dict[str, list[tuple[int, int]]]:
+    def _ends(self, shard: int, orders: EpochRequest) -> dict[str, list[tuple[int, int]]]:
         """Return up to where each logged store's log is part of the last barrier."""
         positions = offsets(orders.positions)
         ends: dict[str, list[tuple[int, int]]] = {}
@@ -331,7 +333,7 @@ class Shards:
         return ends
 
     def _stand(
-        self, state: LmdbState, standing: Standing, version: str | None, read: dict[str, list[tuple[int, int]]]
+        self, state: LmdbState, standing: ShardCheckpoint, version: str | None, read: dict[str, list[tuple[int, int]]]
     ) -> None:
         standing.version = version
         standing.read = read
@@ -367,19 +369,19 @@ class Shards:
             yield
 
 
-def _is_beyond(standing: Standing, incarnation: str, version: str) -> bool:
+def _is_beyond(standing: ShardCheckpoint, incarnation: str, version: str) -> bool:
     """Whether a copy is at a later epoch than a version: that is the token of one of its runs, which begins with its number.
 
-    >>> [_is_beyond(Standing("a", "10.5f"), "a", version) for version in ("9.ff", "10.5f", "11.00", "")]
+    >>> [_is_beyond(ShardCheckpoint("a", "10.5f"), "a", version) for version in ("9.ff", "10.5f", "11.00", "")]
     [True, False, False, True]
     """
     at, wanted = (int((token or "0").partition(".")[0]) for token in (standing.version, version))
     return standing.incarnation == incarnation and at > wanted
 
 
-def _standing(state: LmdbState) -> Standing:
+def _standing(state: LmdbState) -> ShardCheckpoint:
     raw = state.map(STANDING).get(b"standing")
-    return Standing() if raw is None else _decode(raw)
+    return ShardCheckpoint() if raw is None else _decode(raw)
 
 
 def application_folder(stage: Stage) -> Path:

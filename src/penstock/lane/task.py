@@ -16,8 +16,8 @@ from penstock.clock import Clock
 from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.closures import fan_out, guard, wrap
 from penstock.lane.context import NodeContext
+from penstock.lane.error_handler import ErrorHandler
 from penstock.lane.failure import late_headers
-from penstock.lane.judge import Judge
 from penstock.lane.sink import Row, SinkBatch, open_sink
 from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
@@ -107,7 +107,7 @@ class Task:
         #: how many partitions a topic has
         self.partitions_of = partitions
         #: asked about every failure
-        self.judge = Judge(self)
+        self.judge = ErrorHandler(self)
         self._order = tuple(topology.nodes if nodes is None else nodes)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self.late_policies = frozenset(node.late for node in sources if node.late is not None) - {LatePolicy.accept}

@@ -29,7 +29,7 @@ from penstock.topology.topology import Topology
 Place: TypeAlias = tuple[str, int]
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True):
+class TimeUpdate(msgspec.Struct, frozen=True, array_like=True):
     """What the lanes are told in one epoch."""
 
     #: feed → (partition index, time) of each index that is not idle
@@ -43,7 +43,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ObservedTimes:
     """What is known of the source partitions at a barrier."""
 
     #: greatest timestamp read
@@ -74,7 +74,9 @@ class Timing:
         self._schedules = any(node.schedule is not None for node in self._sources.values())
         self._idle_ms = idle_ms
 
-    def told(self, heard: Heard, source_of: Mapping[str, str], waiting: Container[Place], now: int) -> Told:
+    def told(
+        self, heard: ObservedTimes, source_of: Mapping[str, str], waiting: Container[Place], now: int
+    ) -> TimeUpdate:
         """Return what the lanes are told in an epoch that begins now.
 
         ``source_of``: topic → source; ``waiting``: partitions of which something is still to be read; ``now``: the wall clock.
@@ -90,12 +92,12 @@ class Timing:
             ahead += [(feed.group, index, time) for index, time in times.items() if time > indexes[index].time]
         if self._schedules:  # what no topic feeds goes with the wall clock, as the records of a schedule do
             found[""] = [(0, now)]
-        return Told({feed: times for feed, times in found.items() if times}, ahead)
+        return TimeUpdate({feed: times for feed, times in found.items() if times}, ahead)
 
     def _indexes(
         self,
         feed: Feed,
-        heard: Heard,
+        heard: ObservedTimes,
         source_of: Mapping[str, str],
         waiting: Container[Place],
         now: int,
@@ -116,7 +118,7 @@ class Timing:
             indexes[place[1]] = _Index(time, max(time, ahead), arrived, idle)
         return indexes
 
-    def _watermark(self, source: str, place: Place, reached: int, heard: Heard) -> int:
+    def _watermark(self, source: str, place: Place, reached: int, heard: ObservedTimes) -> int:
         strategy = self._sources[source].watermark
         if strategy is None:
             return reached
@@ -157,7 +159,7 @@ def feeds_of(topology: Topology) -> dict[str, Feed]:
     return {name: feed for name, feed in (feeds | stores | streams).items() if feed.sources}
 
 
-def is_due(told: Told, snapshot: Mapping[str, Any]) -> bool:
+def is_due(told: TimeUpdate, snapshot: Mapping[str, Any]) -> bool:
     """Whether a task has something to give if it is told this: time has moved, and something waits for it.
 
     ``snapshot["due"]``: feed → (the time that the task knows, the least time of the sources at which it has something to give).

@@ -17,13 +17,13 @@ from typing import Any
 from penstock.clock import SystemClock
 from penstock.errors import StoreError, nearest
 from penstock.lane.async_calls import CallPool
+from penstock.lane.chunk import Wrap, parcel_of
+from penstock.lane.decoding import Sources
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import WorkerShards
-from penstock.lane.orders import Orders, Stage
-from penstock.lane.parcel import Wrap, parcel_of
-from penstock.lane.reading import Sources
-from penstock.lane.shelf import shelf_in
+from penstock.lane.request import EpochRequest, Stage
+from penstock.lane.shuffle_files import shelf_in
 from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
 from penstock.state.event_time import EventTime
@@ -72,7 +72,7 @@ class Worker:
         self._globals.close()
         self.shards.close()
 
-    def wrapping(self, orders: Orders) -> Wrap:
+    def wrapping(self, orders: EpochRequest) -> Wrap:
         """Return what makes parcels of rows that go to other tasks of the epoch and to the driver."""
         if self._shelf is None:
             return parcel_of
@@ -83,11 +83,11 @@ class Worker:
         """Return a name that no other task has."""
         return f"{os.getpid()}.{next(self._numbers)}"
 
-    def global_stores(self, orders: Orders) -> Mapping[str, Any]:
+    def global_stores(self, orders: EpochRequest) -> Mapping[str, Any]:
         """Return the global tables, at the offsets of the epoch."""
         return self._globals.stores(orders)
 
-    def take_letters(self, orders: Orders) -> list[Row]:
+    def take_letters(self, orders: EpochRequest) -> list[Row]:
         """Return the dead letters of records that the global tables could not read."""
         return self._globals.take_letters(orders)
 
@@ -95,7 +95,7 @@ class Worker:
         """Return what the global tables have dropped since the last call: (node, reason, count)."""
         return self._globals.take_dropped()
 
-    def follow(self, orders: Orders) -> None:
+    def follow(self, orders: EpochRequest) -> None:
         """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""
         for shard in sorted(self.written):
             self.shards.open(shard, orders).release()
@@ -110,8 +110,8 @@ class Worker:
             self._known_partitions[topic] = self.shards.log.admin.partitions([topic])[topic]
         return self._known_partitions[topic]
 
-    def view(self, name: str, orders: Orders) -> Any:
-        """Return a read-only view of any store, over all shards, at the last barrier. Raises ``Ahead`` if there was another one since."""
+    def view(self, name: str, orders: EpochRequest) -> Any:
+        """Return a read-only view of any store, over all shards, at the last barrier. Raises ``ShardIsNewer`` if it is past."""
         token, views = self._views
         if token != orders.token:
             views = {}
@@ -120,7 +120,7 @@ class Worker:
             views[name] = self._open_view(name, orders)
         return views[name]
 
-    def _open_view(self, name: str, orders: Orders) -> Any:
+    def _open_view(self, name: str, orders: EpochRequest) -> Any:
         topology = self.stage.plan.topology
         if name in topology.global_stores:
             return merged_view(topology.stores[name], [self.global_stores(orders)[name]])
@@ -132,7 +132,7 @@ class Worker:
         spec = topology.stores[name]
         return merged_view(spec, [self._open_store(spec, shard, orders) for shard in range(self.stage.shards)])
 
-    def _open_store(self, spec: StoreSpec, shard: int, orders: Orders) -> Any:
+    def _open_store(self, spec: StoreSpec, shard: int, orders: EpochRequest) -> Any:
         """Open a store of a shard, to be read, with the time that its steps have told: by that it knows what has expired."""
         store = open_store(spec, self.shards.open(shard, orders, back=False), Standalone())
         for shots in orders.snapshots.values():

@@ -3,7 +3,7 @@
     <application>-<store>-changelog   the rows of a store: one partition per shard
     <application>-epochs              the record of each epoch: one partition
 
-Windowed rows end by time (``compact,delete``), but by that of their store, which the application sees to (`engine/expiry.py`); a
+Windowed rows end by time (``compact,delete``), but by that of their store, which the application sees to (`engine/changelog_expiry.py`); a
 broker would go by its own clock and delete what is still needed of history. Versions of a row are not compacted away while they can
 be asked for; a segment ends by its size, because one that ends by the time of its records may hold nothing but old ones, to which
 the lag does not apply. All else is as in Kafka Streams.

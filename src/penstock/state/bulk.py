@@ -71,10 +71,10 @@ class SortedRows(Collection[tuple[bytes, bytes]]):
         return SortedRows(pa.concat_arrays([changed, names.slice(count)]), self.values)
 
 
-class Gathered:
+class ChangelogBuffer:
     """Changelog rows of a key-value store, as base rows: value bytes, where ``stamped`` after a timestamp of 8 bytes.
 
-    >>> rows = Gathered(stamped=False)
+    >>> rows = ChangelogBuffer(stamped=False)
     >>> rows.add([b"b", b"a", b"b"], [b"1", b"2", b"3"], [7, 8, 9])
     >>> rows.add([b"a", b"", b"c"], [None, b"4", b"5"], [10, 11, 12])
     >>> plain, others = rows.newest()
@@ -131,7 +131,7 @@ class Segmenting:
         self._behind = behind
         self._stamped = stamped
         #: by the number of the segment
-        self.segments: dict[int, Gathered] = {}
+        self.segments: dict[int, ChangelogBuffer] = {}
 
     def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
         """Take in rows, newer than those before."""
@@ -140,7 +140,7 @@ class Segmenting:
         for mine in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if keys else ():
             number = int(numbers[mine[0]])
             if number not in self.segments:
-                self.segments[number] = Gathered(stamped=self._stamped)
+                self.segments[number] = ChangelogBuffer(stamped=self._stamped)
             chosen = ([column[place] for place in mine.tolist()] for column in (keys, values, times))
             self.segments[number].add(*chosen)
 

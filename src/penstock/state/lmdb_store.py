@@ -36,10 +36,10 @@ from penstock.files import allocate, locked
 from penstock.state.lmdb_format import boot_id, pack_entry, prepare_folder, run_key, unpack_entry
 from penstock.state.lmdb_map import LmdbMap
 from penstock.state.lmdb_pages import PageSums
-from penstock.state.lmdb_write import Place, empty
+from penstock.state.lmdb_write import OpenMap, empty
 
 #: what is done to a map in a transaction; None: the map is dropped
-Step: TypeAlias = Callable[[Place], None] | None
+Step: TypeAlias = Callable[[OpenMap], None] | None
 #: a map in the directory: its slot, and its runs, newest first
 Entry: TypeAlias = tuple[int, tuple[int, ...]]
 
@@ -398,7 +398,7 @@ class LmdbState:
                 if step is None and name not in entries:
                     continue
                 slot, runs = entries.get(name) or (self._free_slot(entries), ())
-                place = Place(transaction, *self._handles[slot], self._shelf, runs)
+                place = OpenMap(transaction, *self._handles[slot], self._shelf, runs)
                 (step or empty)(place)
                 entries[name] = slot, place.runs
                 if step is None:

@@ -25,7 +25,7 @@ SLICE = 50_000
 
 
 @dataclass(slots=True)
-class Place:
+class OpenMap:
     """A map inside a transaction of writing: where its rows are. Values that are read here are views, which end with the transaction."""
 
     transaction: Any
@@ -62,7 +62,7 @@ class Place:
             self.transaction.delete(run_key(number), db=self.shelf)
 
 
-def empty(place: Place) -> None:
+def empty(place: OpenMap) -> None:
     """Delete all rows."""
     for database in (place.database, place.overflow):
         place.transaction.drop(database, delete=False)
@@ -70,7 +70,7 @@ def empty(place: Place) -> None:
     place.runs = ()
 
 
-def put_all(rows: dict[bytes, bytes | None], place: Place) -> None:
+def put_all(rows: dict[bytes, bytes | None], place: OpenMap) -> None:
     """Put rows in any order (None: delete)."""
     transaction, database = place.transaction, place.database
     keys = sorted(rows)  # LMDB writes neighbours much faster
@@ -95,7 +95,7 @@ def put_all(rows: dict[bytes, bytes | None], place: Place) -> None:
         _put_sorted(stored[0], zip(stored, values, strict=True), transaction, database)
 
 
-def load(rows: OrderedRows | RunRows, place: Place) -> None:
+def load(rows: OrderedRows | RunRows, place: OpenMap) -> None:
     """Put rows in order; those of a run may be deleted."""
     if is_built and len(rows) >= BULK:
         run = rows.run if isinstance(rows, RunRows) else runs.pack(rows.names, rows.values)
@@ -109,7 +109,7 @@ def load(rows: OrderedRows | RunRows, place: Place) -> None:
     _put_sorted(next(iter(stored))[0], iter(stored), place.transaction, place.database)
 
 
-def _make_runs_of_single_rows(place: Place) -> None:
+def _make_runs_of_single_rows(place: OpenMap) -> None:
     """Make a run of the rows that LMDB has one by one: they are newer than the other runs, and older than the next."""
     parts = []
     with place.transaction.cursor(place.database) as cursor:
@@ -123,7 +123,7 @@ def _make_runs_of_single_rows(place: Place) -> None:
         place.add_run(run)
 
 
-def _delete_from_runs(keys: list[bytes], place: Place) -> None:
+def _delete_from_runs(keys: list[bytes], place: OpenMap) -> None:
     """Hide rows of the runs."""
     names = pa.array(keys, pa.binary())
     there = runs.find_column(list(map(place.run, place.runs)), names).is_valid()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from penstock.state.base import ShardState
-from penstock.state.bulk import Gathered, Segmenting
+from penstock.state.bulk import ChangelogBuffer, Segmenting
 from penstock.state.open import Standalone, open_store
 from penstock.state.positions import SESSION, WINDOW
 from penstock.state.segments import OBSERVED, segment_interval
@@ -36,14 +36,14 @@ FEW = 500
 MOST_SINGLE_ROWS = 100_000
 
 
-class Incoming:
+class Restorer:
     """Changelog rows of a store on their way into a shard: gathered, because many together cost less, then written.
 
     >>> from penstock.serde import Serdes
     >>> from penstock.state.memory import MemoryState
     >>> from penstock.state.spec import Stores
     >>> spec, state = Stores.key_value("names", value=Serdes.string, timestamped=True), MemoryState()
-    >>> rows = Incoming(spec)
+    >>> rows = Restorer(spec)
     >>> rows.add([b"k", b"l"], [b"old", b"gone"], [1, 1])
     >>> rows.add([b"k", b"l"], [b"new", None], [2, 3])
     >>> len(rows), rows.write_to(state), len(rows)
@@ -59,9 +59,9 @@ class Incoming:
     def _clear(self) -> None:
         spec, self._held, self._size = self._spec, 0, 0
         self._rows: list[tuple[bytes, bytes | None, int]] = []
-        self._columns: Gathered | Segmenting | None = None
+        self._columns: ChangelogBuffer | Segmenting | None = None
         if spec.kind in PLAIN and spec.ttl is None:
-            self._columns = Gathered(stamped=spec.timestamped)
+            self._columns = ChangelogBuffer(stamped=spec.timestamped)
         elif spec.kind in BEHIND and not spec.time_ordered and not spec.retain_duplicates:
             interval, behind = segment_interval(spec), BEHIND[spec.kind]
             self._columns = Segmenting(interval=interval, behind=behind, stamped=spec.timestamped)
@@ -104,7 +104,7 @@ class Incoming:
                     state.map(name).write(others)
         self._clear()
 
-    def _maps(self) -> dict[str, Gathered]:
+    def _maps(self) -> dict[str, ChangelogBuffer]:
         """Return the gathered rows of each map."""
         name, columns = self._spec.name, self._columns
         if isinstance(columns, Segmenting):

@@ -22,7 +22,7 @@ from penstock.state.event_time import EventTime
 from penstock.state.forward import FlushBatch, forward_entries
 from penstock.state.grouped_delta import GroupedDelta
 from penstock.state.spec import StoreSpec
-from penstock.state.ttl import Expiry
+from penstock.state.ttl import RowExpiry
 from penstock.state.verbs import KeyValueVerbs
 from penstock.state.write_back import StoredRow, WriteBack, unpack_stamp, writer_of
 
@@ -52,7 +52,7 @@ class RowStore(KeyValueVerbs):
         self.cached = bool(spec.cached)
         self.stamped = self.stamped or spec.ttl is not None
         self.rows = WriteBack(state, spec.name, stamped=self.stamped)
-        self._expiry = None if spec.ttl is None else Expiry(state, spec.name, spec.ttl, self.rows)
+        self._expiry = None if spec.ttl is None else RowExpiry(state, spec.name, spec.ttl, self.rows)
         self._listener: OnFlush | None = None
         self._send_old = False
         self.next_number = count(1).__next__
@@ -180,7 +180,7 @@ class RowStore(KeyValueVerbs):
 
     # ---- the hot verbs where rows expire
 
-    def _make_expiring_read(self, expiry: Expiry) -> Callable[[Any], tuple[Any, int] | None]:
+    def _make_expiring_read(self, expiry: RowExpiry) -> Callable[[Any], tuple[Any, int] | None]:
         lookup, deserialize = self.rows.lookup, self._value.deserialize
 
         def read(key: Any) -> tuple[Any, int] | None:
@@ -196,7 +196,7 @@ class RowStore(KeyValueVerbs):
 
         return read
 
-    def _make_expiring_write(self, expiry: Expiry) -> Callable[..., None]:
+    def _make_expiring_write(self, expiry: RowExpiry) -> Callable[..., None]:
         write = self._make_write()
 
         def write_and_observe(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
@@ -335,7 +335,7 @@ class RowStore(KeyValueVerbs):
             self._expire(key, expiry)
         return bool(due)
 
-    def _expire(self, key: bytes, expiry: Expiry) -> None:
+    def _expire(self, key: bytes, expiry: RowExpiry) -> None:
         """Delete an expired row; a store that is not cached tells its listener at once."""
         row = self.rows.lookup(key)
         if row is None or row.timestamp > expiry.horizon():

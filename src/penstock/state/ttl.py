@@ -73,7 +73,7 @@ class StoreTime:
         return {self._name: [(_OBSERVED, pack_stamp(self.observed))]}
 
 
-class Expiry:
+class RowExpiry:
     """Which rows of a store have ended, and the index that finds them."""
 
     __slots__ = ("_ends", "_index", "_index_name", "_rows", "_stale", "_ttl", "clock", "time")

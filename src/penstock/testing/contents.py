@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.lane.lanes import Lanes
+from penstock.lane.in_process import InProcessExecutor
 from penstock.record import ValueAndTimestamp
 from penstock.state.spec import StoreKind, StoreSpec
 
 
 def store_contents(
-    lanes: Lanes, name: str, changelog: Iterable[tuple[bytes | None, int]] = ()
+    lanes: InProcessExecutor, name: str, changelog: Iterable[tuple[bytes | None, int]] = ()
 ) -> list[tuple[Any, ...]] | None:
     """Return every row of a store over all shards, sorted by its text; None for a kind that cannot be listed.
 

@@ -18,7 +18,7 @@ from penstock import config as settings
 from penstock.clock import MockClock
 from penstock.durations import millis
 from penstock.errors import ConfigError, StoreError, TopologyError, nearest
-from penstock.lane.lanes import Decoded, Lanes
+from penstock.lane.in_process import Decoded, InProcessExecutor
 from penstock.lane.siblings import Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
@@ -77,7 +77,7 @@ class TopologyTestDriver:
         self._clock = MockClock(start)
         self._partitions = _at_least_one(partitions, "partitions")
         self.auto_commit = auto_commit
-        self._lanes = Lanes(
+        self._lanes = InProcessExecutor(
             topology,
             application_id=self._config["application_id"],
             config=self._config,

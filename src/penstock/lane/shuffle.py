@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.lane.chunk import Wrap, opened_parcel, parcel_of
 from penstock.lane.envelope import PENDING
-from penstock.lane.parcel import Wrap, opened_parcel, parcel_of
 
 #: a parcel is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 22

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.lane.channel import Part
+from penstock.lane.chunk import packed
 from penstock.lane.envelope import FAILURE, SCHEMA, SINK
-from penstock.lane.inbox import RAW_SCHEMA, numbers
-from penstock.lane.orders import Orders, Stage
-from penstock.lane.parcel import packed
-from penstock.lane.post import Part
+from penstock.lane.ordering import RAW_SCHEMA, numbers
+from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.run import run_step, tell_times
 from penstock.lane.worker import Worker
 
@@ -38,7 +38,7 @@ def _is_split(stage: Stage, rows: Batches) -> bool:
     return not stage.plan.timed and all(len(np.unique(numbers(batch["place"]))) <= 1 for batch in rows)
 
 
-def answer_letter(worker: Worker, orders: Orders, parts: Iterable[Part]) -> list[bytes]:
+def answer_letter(worker: Worker, orders: EpochRequest, parts: Iterable[Part]) -> list[bytes]:
     """Run the epoch of a letter, or its part of some lanes; return what leaves it, in parcels.
 
     It is one batch: a batch costs the driver as much as many rows.
@@ -53,7 +53,7 @@ def answer_letter(worker: Worker, orders: Orders, parts: Iterable[Part]) -> list
     return list(packed(pa.Table.from_batches(found, SCHEMA).combine_chunks().to_batches()))
 
 
-def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.RecordBatch]:
+def run_letter(worker: Worker, orders: EpochRequest, letter: bytes) -> Iterator[pa.RecordBatch]:
     """Run all steps of an epoch; yield what leaves the last one, and what earlier ones have made final."""
     moves: Batches = []
     going = list(_raw_rows(worker, orders, letter, moves))
@@ -76,7 +76,7 @@ def run_letter(worker: Worker, orders: Orders, letter: bytes) -> Iterator[pa.Rec
     yield from going
 
 
-def _raw_rows(worker: Worker, orders: Orders, letter: bytes, moves: Batches) -> Iterator[pa.RecordBatch]:
+def _raw_rows(worker: Worker, orders: EpochRequest, letter: bytes, moves: Batches) -> Iterator[pa.RecordBatch]:
     """Return the rows of a letter, with their times; fill ``moves``."""
     batches = pa.ipc.open_stream(letter) if letter else ()
     return tell_times(worker, orders, batches, moves)

@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from penstock.engine import courier as module
-from penstock.engine.courier import Couriers
+from penstock.engine import resident_tasks as module
+from penstock.engine.resident_tasks import ResidentTasks
 from penstock.errors import EngineError
-from penstock.lane import post
+from penstock.lane import channel
 
 
 class Office:
@@ -28,28 +28,28 @@ class Office:
     def __call__(self, address):
         self.begun += 1
         try:
-            post.attend(address, self.answer, self.noticed.append)
+            channel.attend(address, self.answer, self.noticed.append)
         finally:
             self.ended.release()
 
 
 @pytest.fixture
 def bringing():
-    couriers = []
+    all_tasks = []
 
     def make(attend, most=1):
-        couriers.append(Couriers(attend, most))
-        return couriers[-1]
+        all_tasks.append(ResidentTasks(attend, most))
+        return all_tasks[-1]
 
     yield make
-    for courier in couriers:
-        courier.close()
+    for tasks in all_tasks:
+        tasks.close()
 
 
 def test_one_task_answers_many_inline_epochs(bringing):
     office = Office()
-    courier = bringing(office)
-    assert [courier.bring(b"%d" % n, [(None, b"epoch")]) for n in range(3)] == [[b"%d" % n, b"EPOCH"] for n in range(3)]
+    tasks = bringing(office)
+    assert [tasks.bring(b"%d" % n, [(None, b"epoch")]) for n in range(3)] == [[b"%d" % n, b"EPOCH"] for n in range(3)]
     assert office.begun == 1
 
 
@@ -69,26 +69,26 @@ def test_a_program_may_have_more_than_a_thousand_files_open(bringing):
 
 def test_a_notice_comes_before_the_next_epoch_and_needs_no_answer(bringing):
     office = Office()
-    courier = bringing(office)
-    courier.notify(b"nobody is there")
-    courier.bring(b"1", [(None, b"epoch")])
-    courier.notify(b"barrier")
-    courier.bring(b"2", [(None, b"epoch")])
+    tasks = bringing(office)
+    tasks.notify(b"nobody is there")
+    tasks.bring(b"1", [(None, b"epoch")])
+    tasks.notify(b"barrier")
+    tasks.bring(b"2", [(None, b"epoch")])
     assert office.noticed == [b"barrier"]
 
 
 def test_nothing_is_left_on_the_disk_once_a_task_has_called(bringing, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    courier = bringing(Office())
-    courier.bring(b"1", [(None, b"epoch")])
+    tasks = bringing(Office())
+    tasks.bring(b"1", [(None, b"epoch")])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_inline_epoch_may_be_large_or_empty(bringing):
-    courier = bringing(Office(lambda orders, parts: [parts[0][1], b"", orders]))
+    tasks = bringing(Office(lambda orders, parts: [parts[0][1], b"", orders]))
     large = os.urandom(5_000_000)
-    assert courier.bring(b"", [(None, large)]) == [large, b"", b""]
-    assert courier.bring(b"", [(None, b"")]) == [b"", b"", b""]
+    assert tasks.bring(b"", [(None, large)]) == [large, b"", b""]
+    assert tasks.bring(b"", [(None, b"")]) == [b"", b"", b""]
 
 
 def test_what_a_task_raises_is_raised_where_its_answer_is_waited_for_and_the_next_epoch_has_another_task(bringing):
@@ -98,11 +98,11 @@ def test_what_a_task_raises_is_raised_where_its_answer_is_waited_for_and_the_nex
         return [rows for _, rows in parts]
 
     office = Office(answer)
-    courier = bringing(office)
-    assert courier.bring(b"", [(None, b"good")]) == [b"good"]
+    tasks = bringing(office)
+    assert tasks.bring(b"", [(None, b"good")]) == [b"good"]
     with pytest.raises(EngineError, match="has died"):
-        courier.bring(b"", [(None, b"bad")])
-    assert courier.bring(b"", [(None, b"good")]) == [b"good"]
+        tasks.bring(b"", [(None, b"bad")])
+    assert tasks.bring(b"", [(None, b"good")]) == [b"good"]
     assert office.begun == 2
 
 
@@ -115,32 +115,32 @@ def test_a_job_that_fails_before_its_task_calls_is_raised(bringing):
 
 
 def test_a_task_that_has_gone_for_want_of_epochs_is_followed_by_another(bringing, monkeypatch):
-    monkeypatch.setattr(post, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(channel, "WAIT_SECONDS", 0.01)
     office = Office()
-    courier = bringing(office)
-    courier.bring(b"1", [(None, b"epoch")])
+    tasks = bringing(office)
+    tasks.bring(b"1", [(None, b"epoch")])
     office.ended.acquire()
-    assert courier.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
+    assert tasks.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
     assert office.begun == 2
 
 
 def test_a_task_that_has_stayed_for_long_makes_room_for_the_next_one(bringing, monkeypatch):
     monkeypatch.setattr(module, "STAY_US", -1)
     office = Office()
-    courier = bringing(office)
+    tasks = bringing(office)
     for number in range(3):
-        assert courier.bring(b"%d" % number, [(None, b"epoch")]) == [b"%d" % number, b"EPOCH"]
+        assert tasks.bring(b"%d" % number, [(None, b"epoch")]) == [b"%d" % number, b"EPOCH"]
         office.ended.acquire()
     assert office.begun >= 3
 
 
 def test_a_task_that_is_dismissed_ends(bringing):
     office = Office()
-    courier = bringing(office)
-    courier.bring(b"1", [(None, b"epoch")])
-    courier.dismiss()
+    tasks = bringing(office)
+    tasks.bring(b"1", [(None, b"epoch")])
+    tasks.dismiss()
     office.ended.acquire()
-    assert courier.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
+    assert tasks.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
 
 
 def test_a_task_that_calls_when_it_is_needed_no_more_ends(bringing, monkeypatch):
@@ -152,29 +152,29 @@ def test_a_task_that_calls_when_it_is_needed_no_more_ends(bringing, monkeypatch)
             may_call.wait()
         office(address)
 
-    courier = bringing(attend)
-    courier.bring(b"1", [(None, b"epoch")])
-    courier.dismiss()
+    tasks = bringing(attend)
+    tasks.bring(b"1", [(None, b"epoch")])
+    tasks.dismiss()
     may_call.set()
     office.ended.acquire()
-    assert courier.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
+    assert tasks.bring(b"2", [(None, b"epoch")]) == [b"2", b"EPOCH"]
 
 
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(bringing, monkeypatch):
-    courier, receive = bringing(Office()), post.receive
+    tasks, receive = bringing(Office()), channel.receive
 
     def interrupted(line):
         raise KeyboardInterrupt
 
-    courier.bring(b"1", [(None, b"epoch")])
+    tasks.bring(b"1", [(None, b"epoch")])
     here = threading.current_thread()
     monkeypatch.setattr(
-        post, "receive", lambda line: (interrupted if threading.current_thread() is here else receive)(line)
+        channel, "receive", lambda line: (interrupted if threading.current_thread() is here else receive)(line)
     )
     with pytest.raises(KeyboardInterrupt):
-        courier.bring(b"2", [(None, b"epoch")])
-    monkeypatch.setattr(post, "receive", receive)
-    assert courier.bring(b"3", [(None, b"epoch")]) == [b"3", b"EPOCH"]
+        tasks.bring(b"2", [(None, b"epoch")])
+    monkeypatch.setattr(channel, "receive", receive)
+    assert tasks.bring(b"3", [(None, b"epoch")]) == [b"3", b"EPOCH"]
 
 
 def test_each_task_that_is_there_takes_parts_of_an_inline_epoch(bringing):
@@ -185,10 +185,10 @@ def test_each_task_that_is_there_takes_parts_of_an_inline_epoch(bringing):
         taken.append([lane for lane, _ in parts])
         return [b"%d" % lane for lane, _ in parts]
 
-    courier = bringing(Office(answer), most=2)
-    while len(courier._who_is_here(2)) < 2:
+    tasks = bringing(Office(answer), most=2)
+    while len(tasks._who_is_here(2)) < 2:
         pass
-    found = courier.bring(b"", [(lane, b"rows") for lane in range(3)])
+    found = tasks.bring(b"", [(lane, b"rows") for lane in range(3)])
     assert sorted(found) == [b"0", b"1", b"2"]
     assert sorted(taken) == [[0, 2], [1]]
 
@@ -200,22 +200,22 @@ def test_a_task_that_has_no_place_yet_is_not_waited_for(bringing):
         with place:
             office(address)
 
-    courier = bringing(attend, most=2)
-    assert courier.bring(b"", [(0, b"rows"), (1, b"rows")]) == [b"0", b"1"]
+    tasks = bringing(attend, most=2)
+    assert tasks.bring(b"", [(0, b"rows"), (1, b"rows")]) == [b"0", b"1"]
     assert office.begun == 1
 
 
 def test_parts_of_a_task_that_has_gone_are_taken_by_others(bringing, monkeypatch):
     office = Office(lambda orders, parts: [b"%d" % lane for lane, _ in parts])
-    courier = bringing(office, most=2)
-    while len(courier._who_is_here(2)) < 2:
+    tasks = bringing(office, most=2)
+    while len(tasks._who_is_here(2)) < 2:
         pass
-    monkeypatch.setattr(post, "WAIT_SECONDS", 0.01)
-    courier.bring(b"", [(0, b""), (1, b"")])
+    monkeypatch.setattr(channel, "WAIT_SECONDS", 0.01)
+    tasks.bring(b"", [(0, b""), (1, b"")])
     office.ended.acquire()
     office.ended.acquire()
-    monkeypatch.setattr(post, "WAIT_SECONDS", 1.0)
-    assert sorted(courier.bring(b"", [(0, b""), (1, b""), (2, b"")])) == [b"0", b"1", b"2"]
+    monkeypatch.setattr(channel, "WAIT_SECONDS", 1.0)
+    assert sorted(tasks.bring(b"", [(0, b""), (1, b""), (2, b"")])) == [b"0", b"1", b"2"]
 
 
 def test_a_message_that_breaks_off_is_none():
@@ -223,4 +223,4 @@ def test_a_message_that_breaks_off_is_none():
     with there:
         with here:
             here.sendall((1).to_bytes(8, "big") + (100).to_bytes(8, "big") + b"not a hundred bytes")
-        assert post.receive(there) is None
+        assert channel.receive(there) is None

@@ -12,7 +12,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
-from penstock.lane.inbox import JUDGE, ShortRun, SourceBatch, SourceRows, Times, order_by
+from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.log.rows import RangeRows

@@ -25,8 +25,8 @@ from penstock.lane.envelope import (
     pack_place,
     pack_places,
 )
-from penstock.lane.inbox import ShortRun, SourceBatch
-from penstock.lane.orders import Orders, Report, Stage, encode_report
+from penstock.lane.ordering import ShortRun, SourceBatch
+from penstock.lane.request import EpochRequest, Stage, TaskReport, encode_report
 from penstock.lane.siblings import Siblings
 from penstock.lane.sink import Row, SinkBatch
 from penstock.log.partitioner import partition_for
@@ -45,7 +45,7 @@ MANY = 1000
 class Outbox:
     """Makes batches of what one task of a step gives out, in order. Few rows wait until ``rest`` is asked for."""
 
-    def __init__(self, stage: Stage, orders: Orders, step: Step, task: int) -> None:
+    def __init__(self, stage: Stage, orders: EpochRequest, step: Step, task: int) -> None:
         self._stage = stage
         self._step = step
         self._with_places = stage.keeps_raw or orders.places
@@ -280,7 +280,7 @@ class Outbox:
         packed = [pack_headers(h) for h in headers] if any(headers) else [None] * len(keys)
         yield batch_of(CHANGELOG, self._order(len(keys)), [stores, shards, keys, values, times, packed])
 
-    def note(self, report: Report) -> pa.RecordBatch:
+    def note(self, report: TaskReport) -> pa.RecordBatch:
         """Return what the task tells the driver."""
         return batch_of(NOTE, self._order(1), [[""], [self._number], [None], [encode_report(report)], [0]])
 

@@ -1,4 +1,4 @@
-"""Reading: the records of an epoch's ranges as raw rows (``lane.inbox``), in the tasks that read or, of a letter, in the driver."""
+"""Reads the records of an epoch as raw rows (``lane.ordering``), in the tasks that read or, of a letter, in the driver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
 from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of, pack_headers
 from penstock.lane.failure import pack_failure
-from penstock.lane.inbox import RAW_SCHEMA
-from penstock.lane.orders import READING, Orders, Report, Stage, encode_report
+from penstock.lane.ordering import RAW_SCHEMA
+from penstock.lane.request import READING, EpochRequest, Stage, TaskReport, encode_report
 from penstock.lane.run import tell_times
 from penstock.lane.timeline import PARTITIONS
 from penstock.lane.worker import Worker
@@ -29,7 +29,7 @@ BATCH, BATCH_BYTES = 20_000, 1 << 24
 MOST_TIMES = 1.5
 
 
-def read_rows(worker: Worker, orders: Orders, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
+def read_rows(worker: Worker, orders: EpochRequest, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
     """Yield the records of ranges as raw rows, range by range, in order of their offsets.
 
     How large records are is not known before they are read: ``EpochTooLarge`` if there are too many of them for one epoch.
@@ -71,10 +71,10 @@ class _Meter:
 
 
 def taken_in(
-    worker: Worker, orders: Orders, task: int, ranges: Iterable[Range], moves: list[pa.RecordBatch]
+    worker: Worker, orders: EpochRequest, task: int, ranges: Iterable[Range], moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield raw rows with their times, then what it took; fill ``moves``, of time. A failure is a row of the envelope."""
-    report = Report(READING, task, spent={"read": 0, "exchange": 0})
+    report = TaskReport(READING, task, spent={"read": 0, "exchange": 0})
     rows = tell_times(worker, orders, read_rows(worker, orders, ranges), moves)
     try:
         since = stopwatch_us()

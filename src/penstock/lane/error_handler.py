@@ -16,7 +16,7 @@ from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
 
 
-class Judged(Protocol):
+class HandlesErrors(Protocol):
     """What a judge asks of the task: the record at hand, where rows go that leave, who counts what is dropped."""
 
     topology: Topology
@@ -36,10 +36,10 @@ class _Decided(Exception):
         self.error = error
 
 
-class Judge:
+class ErrorHandler:
     """Judges what the nodes of one task raise."""
 
-    def __init__(self, task: Judged) -> None:
+    def __init__(self, task: HandlesErrors) -> None:
         self._task = task
         self._node_of_code: dict[CodeType, str] = {}
 
@@ -64,7 +64,7 @@ class Judge:
         self._drop(node, "processing_error", answer, timestamp, headers, error)
 
     def judge_timed(self, node: str, timestamp: int, error: Exception) -> None:
-        """Judge the failure of what a node does when its time has come; nobody guards it."""
+        """Handle the failure of what a node does when its time has come; nobody guards it."""
         try:
             self.judge(failing_node(error, self._node_of_code) or node, None, timestamp, (), error)
         except _Decided as decided:

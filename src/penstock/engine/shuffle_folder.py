@@ -1,4 +1,4 @@
-"""A folder for parcels on their way between tasks that share a machine (``lane.parcel``, ``lane.shelf``).
+"""A folder for parcels on their way between tasks that share a machine (``lane.chunk``, ``lane.shuffle_files``).
 
 The process that has written a file writes it over in a later epoch. What an epoch that failed has left is deleted before the next one,
 what a large one has left when only small ones follow, and the folder of a process that is no more by the next start.
@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.files import private_folder
 
 
-class Staging:
+class ShuffleFolder:
     """The folder of one run of an application."""
 
     def __init__(self, home: Path) -> None:

@@ -11,10 +11,10 @@ from penstock import config as configuration
 from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.provenance import provenance_of
-from penstock.lane import outbox
+from penstock.lane import output
 from penstock.lane.envelope import CHANGELOG, SINK
-from penstock.lane.orders import Orders, Stage
-from penstock.lane.outbox import Outbox
+from penstock.lane.output import Outbox
+from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.sink import Row, SinkBatch
 from penstock.plan.plan import make_plan
 from penstock.record import NO_ORIGIN
@@ -22,7 +22,7 @@ from penstock.serde import Serdes
 from penstock.state.base import Sealed
 from penstock.topology.node import SinkNode
 
-ORDERS = Orders(1, "1", "x", (), {}, [], ("in",), {}, [], {}, {}, [])
+ORDERS = EpochRequest(1, "1", "x", (), {}, [], ("in",), {}, [], {}, {}, [])
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_few_rows_of_several_shards_are_one_batch(box):
 
 
 def test_many_rows_do_not_wait(box, monkeypatch):
-    monkeypatch.setattr(outbox, "MANY", 2)
+    monkeypatch.setattr(output, "MANY", 2)
     assert values(box.leaving([row(b"a"), row(b"b")])) == [b"a", b"b"]
     assert values(box.changelog("counts", 0, Sealed([], [(b"k", b"1", 5, ()), (b"l", b"2", 5, ())]))) == [b"1", b"2"]
 

@@ -1,6 +1,6 @@
 """From Arrow columns to records in order: what a step takes in.
 
-Two shapes come in. *Raw* rows are what was read (``lane.intake``)::
+Two shapes come in. *Raw* rows are what was read (``lane.kafka_input``)::
 
     shard int32, place int32 (number of the topic × 65536 + partition), offset int64, key, value binary, timestamp int64 (ms),
     headers binary (as in the envelope; null: none)

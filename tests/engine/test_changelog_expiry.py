@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.clock import MockClock
+from penstock.engine.changelog_expiry import EVERY_MS, ChangelogExpiry, Marks
 from penstock.engine.committed_state import CommittedState
-from penstock.engine.expiry import EVERY_MS, Expiry, Marks
-from penstock.lane.orders import ShardOrder
+from penstock.lane.request import ShardOrder
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 
@@ -61,7 +61,7 @@ def changelog(log, store, rows):
 def test_changelogs_are_cut_now_and_then_and_only_those_of_windowed_stores():
     log, clock = MemoryLog(), MockClock(1)
     begins, other = changelog(log, "windows", 50), changelog(log, "table", 50)
-    expiry = Expiry(log, "app", ["windows"], clock)
+    expiry = ChangelogExpiry(log, "app", ["windows"], clock)
     expiry(committed(windows=[(100, 80, 10)], table=[(100, 80, 10)]))
     expiry(committed(windows=[(130, 110, 20)], table=[(130, 110, 20)]))
     assert (begins(), other()) == (10, 0)
@@ -75,7 +75,7 @@ def test_changelogs_are_cut_now_and_then_and_only_those_of_windowed_stores():
 def test_of_levels_that_share_a_store_the_slowest_counts():
     log = MemoryLog()
     begins = changelog(log, "windows", 50)
-    expiry = Expiry(log, "app", ["windows"], MockClock(1))
+    expiry = ChangelogExpiry(log, "app", ["windows"], MockClock(1))
     expiry(committed(windows=[(100, 80, 10), (20, 0, 10)]))
     expiry(committed(windows=[(150, 130, 20), (20, 0, 20)]))
     assert begins() == 0
@@ -86,7 +86,7 @@ def test_of_levels_that_share_a_store_the_slowest_counts():
 def test_offsets_that_are_not_there_yet_are_not_asked_for(caplog):
     log, clock = MemoryLog(), MockClock(1)
     begins = changelog(log, "windows", 9)  # a barrier counts the marker of its transaction, which is not written yet
-    expiry = Expiry(log, "app", ["windows"], clock)
+    expiry = ChangelogExpiry(log, "app", ["windows"], clock)
     expiry(committed(windows=[(100, 80, 10)]))
     with caplog.at_level(logging.WARNING, logger="penstock.engine"):
         expiry(committed(windows=[(130, 110, 20)]))
@@ -99,7 +99,7 @@ def test_offsets_that_are_not_there_yet_are_not_asked_for(caplog):
 
 def test_a_cluster_that_refuses_is_told_of_and_asked_again(caplog):
     log, clock = MemoryLog(), MockClock(1)
-    expiry = Expiry(log, "app", ["windows"], clock)
+    expiry = ChangelogExpiry(log, "app", ["windows"], clock)
     expiry(committed(windows=[(100, 80, 10)]))
     with caplog.at_level(logging.WARNING, logger="penstock.engine"):
         expiry(committed(windows=[(130, 110, 20)]))

@@ -1,4 +1,4 @@
-"""What the driver tells the lanes: a `Stage`, once, and `Orders`, for every epoch. Plain data, picklable.
+"""What the driver tells the lanes: a `Stage`, once, and `EpochRequest`, for every epoch. Plain data, picklable.
 
 Stage     the plan and all that stays while the application runs; broadcast once
 Orders    the epoch: its number, where every shard stands, times reached, snapshots; small
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.lane.timing import Told, feeds_of
+from penstock.lane.timing import TimeUpdate, feeds_of
 from penstock.log.base import Offsets
 from penstock.plan.feeds import Feed
 from penstock.plan.plan import Plan, Step
@@ -97,7 +97,7 @@ class ShardOrder(msgspec.Struct, frozen=True, array_like=True):
     pending: tuple[str, ...] = ()
 
 
-class Orders(msgspec.Struct, frozen=True):
+class EpochRequest(msgspec.Struct, frozen=True):
     """One epoch. Offsets are those of the last barrier unless said otherwise."""
 
     epoch: int
@@ -125,7 +125,7 @@ class Orders(msgspec.Struct, frozen=True):
     #: greatest watermark of each (topic, partition), of sources whose strategy is a function
     marks: list[tuple[str, int, int]] = []
     #: how far the sources have come, for clocks in shards that hear of it by no record
-    told: Told = Told()
+    told: TimeUpdate = TimeUpdate()
     #: the wall clock of the epoch, in milliseconds, as the driver read it: one for all lanes, whatever their machines say
     now: int = 0
     #: most changelog rows of a shard that one restore job reads; 0: no limit
@@ -138,7 +138,7 @@ class Orders(msgspec.Struct, frozen=True):
 READING = -1
 
 
-class Report(msgspec.Struct):
+class TaskReport(msgspec.Struct):
     """What a task of a step did."""
 
     level: int
@@ -164,9 +164,9 @@ class Report(msgspec.Struct):
 
 
 encode_orders = msgspec.msgpack.Encoder().encode
-decode_orders = msgspec.msgpack.Decoder(Orders).decode
+decode_orders = msgspec.msgpack.Decoder(EpochRequest).decode
 encode_report = msgspec.msgpack.Encoder().encode
-decode_report = msgspec.msgpack.Decoder(Report).decode
+decode_report = msgspec.msgpack.Decoder(TaskReport).decode
 
 
 def offsets(rows: list[tuple[str, int, int]]) -> Offsets:

@@ -15,16 +15,16 @@ from itertools import count
 import pyarrow as pa
 
 from penstock.files import telling_of_a_full_disk
-from penstock.lane.parcel import STAGED, write_stream
+from penstock.lane.chunk import STAGED, write_stream
 
 
-class Shelf:
+class ShuffleFiles:
     """The files of this process in a folder. Their names begin with its number, so that the driver knows whose they are.
 
     >>> import tempfile
-    >>> from penstock.lane.parcel import opened_parcel
+    >>> from penstock.lane.chunk import opened_parcel
     >>> folder, rows = tempfile.TemporaryDirectory(), pa.RecordBatch.from_pydict({"a": [1, 2]})
-    >>> shelf = Shelf(folder.name)
+    >>> shelf = ShuffleFiles(folder.name)
     >>> shelf.begin(1, "first run")
     >>> shelf.stage([rows]) == shelf.stage([rows]), len(os.listdir(folder.name))
     (False, 2)
@@ -72,15 +72,15 @@ class Shelf:
         return STAGED + os.fsencode(path)
 
 
-_shelves: dict[str, Shelf] = {}
+_shelves: dict[str, ShuffleFiles] = {}
 
 
-def shelf_in(folder: str) -> Shelf:
+def shelf_in(folder: str) -> ShuffleFiles:
     """Return the shelf that this process has in a folder. Applications that share Spark share its workers, too: they come and go."""
     if folder not in _shelves:
         for gone in [other for other in _shelves if not os.path.exists(other)]:
             del _shelves[gone]
-        _shelves[folder] = Shelf(folder)
+        _shelves[folder] = ShuffleFiles(folder)
     return _shelves[folder]
 
 

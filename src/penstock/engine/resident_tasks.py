@@ -1,7 +1,7 @@
-"""Couriers: resident tasks, which stay for the next inline epoch, so that it does not wait for a job to begin and to end.
+"""Resident tasks, which stay for the next inline epoch, so that it does not wait for a job to begin and to end.
 
 To begin and end a Spark job takes longer than the work of a few records. So the task of an inline epoch connects to the driver
-(``lane.post``), and one job runs many inline epochs. It occupies a slot that other jobs may need: it ends when no epoch has come
+(``lane.channel``), and one job runs many inline epochs. It occupies a slot that other jobs may need: it ends when no epoch has come
 for a second, when an epoch needs all lanes, and after ``STAY_US``; then the next task takes the slot while the driver commits.
 
 An inline epoch may have a part for each lane. Each task that is connected takes some; one that waits for a slot is not waited for.
@@ -21,8 +21,8 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from penstock.clock import stopwatch_us
-from penstock.lane import post
-from penstock.lane.post import Part
+from penstock.lane import channel
+from penstock.lane.channel import Part
 
 #: runs the job of a task that calls an address, to its end
 Attend: TypeAlias = Callable[[str], None]
@@ -33,7 +33,7 @@ STAY_US = 5_000_000
 LOOK_SECONDS = 0.1
 
 
-class Couriers:
+class ResidentTasks:
     """Runs inline epochs in at most ``most`` resident tasks. ``attend`` is called in threads."""
 
     def __init__(self, attend: Attend, most: int) -> None:
@@ -119,18 +119,18 @@ class _Courier:
         """Send parts of an inline epoch to the task."""
         assert self._call is not None
         assert self._call.line is not None
-        post.ask(self._call.line, orders, parts)
+        channel.ask(self._call.line, orders, parts)
 
     def notify(self, orders: bytes) -> None:
         """Send orders that need no answer."""
         if self._call is not None and self._call.line is not None:
-            post.ask(self._call.line, orders, ())
+            channel.ask(self._call.line, orders, ())
 
     def answer(self) -> list[bytes] | None:
         """Return the answer of the task; None if it has gone without one."""
         assert self._call is not None
         assert self._call.line is not None
-        answer = post.receive(self._call.line)
+        answer = channel.receive(self._call.line)
         if answer is None:
             self._see_off()
         return answer

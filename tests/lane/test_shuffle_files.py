@@ -5,13 +5,13 @@ import os
 import pyarrow as pa
 import pytest
 
-from penstock.lane.parcel import opened_parcel
-from penstock.lane.shelf import Shelf, shelf_in
+from penstock.lane.chunk import opened_parcel
+from penstock.lane.shuffle_files import ShuffleFiles, shelf_in
 
 
 @pytest.fixture
 def shelf(tmp_path):
-    return Shelf(str(tmp_path))
+    return ShuffleFiles(str(tmp_path))
 
 
 def rows(*numbers):

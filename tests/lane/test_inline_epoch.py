@@ -10,12 +10,12 @@ import pytest
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
+from penstock.lane.chunk import unpacked
 from penstock.lane.envelope import CHANGELOG, NOTE, SINK
-from penstock.lane.inbox import RAW_SCHEMA
-from penstock.lane.letter import answer_letter, parts_of
-from penstock.lane.orders import Orders, ShardOrder, Stage, decode_report
-from penstock.lane.parcel import unpacked
-from penstock.lane.shards import Ahead
+from penstock.lane.inline_epoch import answer_letter, parts_of
+from penstock.lane.ordering import RAW_SCHEMA
+from penstock.lane.request import EpochRequest, ShardOrder, Stage, decode_report
+from penstock.lane.shards import ShardIsNewer
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
 
@@ -36,7 +36,7 @@ def worker_at(tmp_path):
 
 
 def orders_for(worker, epoch, shards):
-    return Orders(
+    return EpochRequest(
         epoch=epoch, token=str(epoch), incarnation="x", shards=tuple(shards), changelogs={"counts": [0] * SHARDS}, positions=[],
         topics=("in",), source_of=dict.fromkeys(["in"], next(iter(worker.stage.sources))), reached=[], partitions={"out": 2},
         snapshots={}, global_ends=[],
@@ -129,6 +129,6 @@ def test_who_reads_at_a_barrier_does_not_take_a_shard_back_to_it(worker_at):
     second = orders_for(worker, 2, shards)
     worker.follow(second)
     worker._views = ("", {})
-    with pytest.raises(Ahead):
+    with pytest.raises(ShardIsNewer):
         worker.view("counts", first)
     assert sum(dict(worker.view("counts", second).all()).values()) == len(KEYS)

@@ -17,7 +17,7 @@ from penstock.log.topics import changelog_name, epochs_name
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionStatus:
     """One partition of the input. ``position`` None: nothing of it was read yet."""
 
     topic: str
@@ -39,7 +39,7 @@ class Changelog:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ApplicationStatus:
     """An application at its last barrier. ``epoch`` 0: it has committed nothing yet."""
 
     application_id: str
@@ -50,7 +50,7 @@ class Standing:
     lanes: int | None
     fingerprint: str
     transaction_open: bool
-    places: list[Place]
+    places: list[PartitionStatus]
     changelogs: list[Changelog]
     #: where the time of the epoch before went, in microseconds
     profile: dict[str, int]
@@ -65,7 +65,7 @@ class Standing:
         return asdict(self) | {"lag": self.lag}
 
 
-def look(log: Log, application_id: str, clock: Clock) -> Standing:
+def look(log: Log, application_id: str, clock: Clock) -> ApplicationStatus:
     """Find out where an application stands; raise ``TopicError`` if the cluster knows nothing of it."""
     topics = log.admin.topics()
     record = read_last(log, application_id) if epochs_name(application_id) in topics else None
@@ -76,7 +76,7 @@ def look(log: Log, application_id: str, clock: Clock) -> Standing:
             "of that name. Check the name and the cluster (--bootstrap-servers)"
         )
     changelogs = _changelogs(log.admin, topics, application_id, record)
-    return Standing(
+    return ApplicationStatus(
         application_id=application_id,
         epoch=record.epoch if record else 0,
         committed_at=record.committed_at if record else None,
@@ -91,7 +91,7 @@ def look(log: Log, application_id: str, clock: Clock) -> Standing:
     )
 
 
-def _places(admin: Admin, topics: dict[str, int], record: EpochRecord | None, group: Offsets) -> list[Place]:
+def _places(admin: Admin, topics: dict[str, int], record: EpochRecord | None, group: Offsets) -> list[PartitionStatus]:
     """Return all partitions of the topics that were read; of a partition that is new, everything waits."""
     read = {topic for topic, _ in [*group, *(record.positions if record else ())] if topic in topics}
     places = _partitions(topics, read)
@@ -99,7 +99,7 @@ def _places(admin: Admin, topics: dict[str, int], record: EpochRecord | None, gr
         return []
     begins, stable, ends = admin.earliest_offsets(places), admin.stable_offsets(places), admin.end_offsets(places)
     return [
-        Place(
+        PartitionStatus(
             *place,
             position=group.get(place),
             stable=stable[place],

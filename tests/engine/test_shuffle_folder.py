@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from penstock.engine.staging import Staging
+from penstock.engine.shuffle_folder import ShuffleFolder
 
 
 def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not(tmp_path):
@@ -14,7 +14,7 @@ def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not
     for folder in (gone, alive):
         folder.mkdir(parents=True)
         (folder / "parcel").write_bytes(b"")
-    staging = Staging(tmp_path)
+    staging = ShuffleFolder(tmp_path)
     assert not gone.exists()
     assert (alive / "parcel").exists()
     staging.close()
@@ -22,7 +22,7 @@ def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not
 
 
 def test_all_files_are_deleted_when_an_epoch_has_failed(tmp_path):
-    staging = Staging(tmp_path)
+    staging = ShuffleFolder(tmp_path)
     (staging.folder / "parcel").write_bytes(b"rows")
     staging.clear()
     assert list(staging.folder.iterdir()) == []
@@ -30,7 +30,7 @@ def test_all_files_are_deleted_when_an_epoch_has_failed(tmp_path):
 
 
 def test_two_runs_of_one_process_have_a_folder_each(tmp_path):
-    one, other = Staging(tmp_path), Staging(tmp_path)
+    one, other = ShuffleFolder(tmp_path), ShuffleFolder(tmp_path)
     assert one.folder != other.folder
     one.close()
     assert other.folder.exists()
@@ -40,7 +40,7 @@ def test_two_runs_of_one_process_have_a_folder_each(tmp_path):
 def test_files_of_workers_that_are_no_more_are_swept_and_others_stay(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    staging = Staging(tmp_path)
+    staging = ShuffleFolder(tmp_path)
     for name in (f"{ended.pid}.0", f"{ended.pid}.1", f"{os.getpid()}.0"):
         (staging.folder / name).write_bytes(b"rows")
     staging.sweep()

@@ -17,7 +17,7 @@ from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.lane.timeline import NO_MOVES, PARTITIONS, Timelines, find_moves
-from penstock.lane.timing import Heard, Place, Timing, Told, feeds_of, is_due
+from penstock.lane.timing import ObservedTimes, Place, TimeUpdate, Timing, feeds_of, is_due
 from penstock.plan.plan import make_plan
 from penstock.processor.resources import Resources
 from penstock.record import NO_ORIGIN, Headers, Origin
@@ -53,7 +53,7 @@ class ChangelogRow(NamedTuple):
     headers: Headers
 
 
-class Lanes:
+class InProcessExecutor:
     """The tasks of every shard, run one after the other in this process.
 
     Invariant: what a shard computes depends only on the records of that shard and their order, never on the number of lanes.
@@ -94,13 +94,13 @@ class Lanes:
         self._clock = clock
         self._timing = Timing(topology, idle_ms=config["idle_ms"])
         self._steps = {step.level: step for step in plan.steps}
-        self._told = Told()
+        self._told = TimeUpdate()
         self._moves: list[tuple[Place, int, int, int]] = []
         self._made_times: Timelines | None = None
         self._met: set[tuple[int, int]] = set()
         self._marks: dict[Place, int] = {}
         self._new: set[Place] = set()
-        self._heard = Heard()
+        self._heard = ObservedTimes()
         self._told_ahead: dict[tuple[str, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
         self._keep_processors = keep_processors
@@ -278,18 +278,18 @@ class Lanes:
 
     # time
 
-    def told(self, waiting: Container[Place] = ()) -> Told:
+    def told(self, waiting: Container[Place] = ()) -> TimeUpdate:
         """Return what the tasks are told of time in an epoch that begins now; ``waiting``: partitions that it reads."""
         topics = {topic: source for topic, _ in self._heard.reached if (source := self.source_of(topic)) is not None}
         told = self._timing.told(self._heard, topics, waiting, self._clock.now_ms())
         self._told_ahead = {(group, index): time for group, index, time in told.ahead}
         return told
 
-    def is_due(self, told: Told) -> bool:
+    def is_due(self, told: TimeUpdate) -> bool:
         """Whether an epoch without records would give something."""
         return any(is_due(told, {"due": task.time.due()}) for task in self.tasks)
 
-    def begin(self, told: Told) -> None:
+    def begin(self, told: TimeUpdate) -> None:
         """Begin an epoch. Its records are to be read before the first one is run: they say how time goes on."""
         self._told, self._made_times = told, None
         self._met.clear()
@@ -350,7 +350,9 @@ class Lanes:
         self._moves, self._made_times = [], None
         arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
-        self._heard = Heard(dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead})
+        self._heard = ObservedTimes(
+            dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead}
+        )
 
     def commit(self) -> Iterator[ChangelogRow]:
         """Seal what every shard has written, write it to the state, and yield its changelog rows."""

@@ -57,7 +57,7 @@ class Marks:
         return self._gone
 
 
-class Expiry:
+class ChangelogExpiry:
     """Cuts the changelogs of windowed stores; to be told of every barrier."""
 
     def __init__(self, log: Log, application_id: str, stores: Iterable[str], clock: Clock) -> None:
