@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.clock import MockClock
 from penstock.engine.changelog_expiry import EVERY_MS, ChangelogExpiry, Marks
 from penstock.engine.committed_state import CommittedState
-from penstock.lane.request import ShardOrder
+from penstock.lane.request import ShardRequest
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 
@@ -46,7 +46,7 @@ def committed(**stores):
             shot = snapshots.setdefault(level, {0: {"stores": {}}})[0]
             shot["stores"][store] = {"newest": newest, "kept": kept}
             changelogs[store] = [end]
-    return CommittedState("app", "life", 1, (ShardOrder(),), changelogs=changelogs, snapshots=snapshots)
+    return CommittedState("app", "life", 1, (ShardRequest(),), changelogs=changelogs, snapshots=snapshots)
 
 
 def changelog(log, store, rows):

@@ -2,7 +2,7 @@
 
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.record import decode, encode
-from penstock.lane.request import ShardOrder, TaskReport, decode_orders, encode_orders
+from penstock.lane.request import ShardRequest, TaskReport, decode_request, encode_request
 
 SNAPSHOT = {
     "punctuations": {"wall_clock_time": {"scheduled": {}, "due": [["n", 0, 70]], "next": 70}},
@@ -12,14 +12,16 @@ SNAPSHOT = {
 
 
 def first(shards=2):
-    return CommittedState("app", "life", 1, tuple(ShardOrder() for _ in range(shards)), changelogs={"s": [0] * shards})
+    return CommittedState(
+        "app", "life", 1, tuple(ShardRequest() for _ in range(shards)), changelogs={"s": [0] * shards}
+    )
 
 
 def test_a_shard_that_was_written_gets_the_token_as_its_version():
     after = first().after("t1", [TaskReport(0, 0, pending={1: "file"})], {("in", 0): 4}, {"s": [0, 3]})
-    assert after.shards == (ShardOrder(), ShardOrder("t1", "", ("file",)))
+    assert after.shards == (ShardRequest(), ShardRequest("t1", "", ("file",)))
     again = after.after("t2", [TaskReport(0, 0, pending={1: "other"})], {("in", 0): 5}, {"s": [0, 4]})
-    assert again.shards[1] == ShardOrder("t2", "t1", ("other",))
+    assert again.shards[1] == ShardRequest("t2", "t1", ("other",))
     assert (again.epoch, again.positions, again.changelogs) == (2, {("in", 0): 5}, {"s": [0, 4]})
 
 
@@ -54,6 +56,6 @@ def test_a_ledger_comes_back_from_its_record_whole():
 
 def test_orders_travel_as_bytes():
     after = first().after("t1", [TaskReport(0, 0, snapshots={1: SNAPSHOT})], {("in", 0): 4}, {"s": [0, 3]})
-    orders = after.orders("t2", source_of={"in": "node"}, partitions={"out": 3}, global_ends={("g", 0): 2})
-    assert decode_orders(encode_orders(orders)) == orders
-    assert (orders.epoch, orders.positions, orders.topics) == (2, [("in", 0, 4)], ("in",))
+    request = after.request("t2", source_of={"in": "node"}, partitions={"out": 3}, global_ends={("g", 0): 2})
+    assert decode_request(encode_request(request)) == request
+    assert (request.epoch, request.positions, request.topics) == (2, [("in", 0, 4)], ("in",))

@@ -31,7 +31,7 @@ from penstock.engine.topics import ensure_own
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, EpochTooLarge, FencedError, ProductionError
 from penstock.lane.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, batches_of
-from penstock.lane.request import ShardOrder, TaskReport, encode_report
+from penstock.lane.request import ShardRequest, TaskReport, encode_report
 from penstock.lane.timing import Timing
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
@@ -129,7 +129,7 @@ class CopyingLanes:
         self._reader = log.reader()
         self.spent = {}
 
-    def run(self, orders, ranges):
+    def run(self, request, ranges):
         records = [record for each in ranges for record in self._reader.read(*each)]
         rows = [EnvelopeRow(SINK, n, "out", 0, r.key, r.value, r.timestamp) for n, r in enumerate(records)]
         rows += [EnvelopeRow(CHANGELOG, n, "counts", 0, r.value, r.value, 1) for n, r in enumerate(records)]
@@ -138,7 +138,7 @@ class CopyingLanes:
             batches_of([*rows, EnvelopeRow(NOTE, 0, "", 0, None, encode_report(report), 0)]), SCHEMA
         )
 
-    def follow(self, orders):
+    def follow(self, request):
         pass
 
     def cancel(self):
@@ -162,7 +162,7 @@ class World:
         producer = Faulty(log.producer("app"), plan, *calls)
         producer.init()
         record = read_last(log, "app")
-        committed = CommittedState("app", "life", 1, (ShardOrder(),), changelogs={"counts": [0]})
+        committed = CommittedState("app", "life", 1, (ShardRequest(),), changelogs={"counts": [0]})
         if record is not None:
             committed = CommittedState.from_record(record, 1)
         limits = Limits(log, TOPOLOGY, "app", 1_000_000)
@@ -323,13 +323,13 @@ def test_the_rows_of_a_failed_attempt_are_let_go_before_the_next_one_runs(caplog
     loop = World().start(plan)
     run, made, alive = loop.attempts.context.lanes.run, [], []
 
-    def watched(orders, ranges):
+    def watched(request, ranges):
         gc.collect()
         alive.append(sum(table() is not None for table in made))
-        table = run(orders, ranges)
+        table = run(request, ranges)
         made.append(weakref.ref(table))
         return table
 
-    loop.attempts.context.lanes = SimpleNamespace(run=watched, follow=lambda orders: None, spent={})
+    loop.attempts.context.lanes = SimpleNamespace(run=watched, follow=lambda request: None, spent={})
     assert loop.step()
     assert alive == [0, 0]

@@ -13,7 +13,7 @@ from penstock.engine.record import pack, rows_of
 from penstock.engine.recovery import learn
 from penstock.engine.topics import ensure_own
 from penstock.errors import RecoveryError
-from penstock.lane.request import ShardOrder
+from penstock.lane.request import ShardRequest
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 
@@ -48,7 +48,7 @@ def run_epoch(log, *, rows=3, commit=True):
     topology = counting()
     ensure_own(log, topology, "shop", 2, 1)
     committed = replace(
-        CommittedState("shop", "life", 1, (ShardOrder(), ShardOrder())), epoch=1, changelogs={"counts": [rows + 1, 0]}
+        CommittedState("shop", "life", 1, (ShardRequest(), ShardRequest())), epoch=1, changelogs={"counts": [rows + 1, 0]}
     )
     record = committed.record(
         "1.a", fingerprint=fingerprint(topology), topology=pack(canonical_topology(topology)), committed_at=1

@@ -1,4 +1,4 @@
-"""The folder of parcels on their way: what is left in it, and by whom, is deleted."""
+"""The folder of chunks on their way: what is left in it, and by whom, is deleted."""
 
 import os
 import subprocess
@@ -13,17 +13,17 @@ def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not
     gone, alive = tmp_path / "staging" / f"{ended.pid}-a", tmp_path / "staging" / f"{os.getppid()}-a"
     for folder in (gone, alive):
         folder.mkdir(parents=True)
-        (folder / "parcel").write_bytes(b"")
+        (folder / "chunk").write_bytes(b"")
     staging = ShuffleFolder(tmp_path)
     assert not gone.exists()
-    assert (alive / "parcel").exists()
+    assert (alive / "chunk").exists()
     staging.close()
     assert not staging.folder.exists()
 
 
 def test_all_files_are_deleted_when_an_epoch_has_failed(tmp_path):
     staging = ShuffleFolder(tmp_path)
-    (staging.folder / "parcel").write_bytes(b"rows")
+    (staging.folder / "chunk").write_bytes(b"rows")
     staging.clear()
     assert list(staging.folder.iterdir()) == []
     staging.close()

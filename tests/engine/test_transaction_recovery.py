@@ -12,7 +12,7 @@ from penstock.engine.record import EpochRecord, read_last, rows_of
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, FencedError
-from penstock.lane.request import ShardOrder
+from penstock.lane.request import ShardRequest
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import epochs_name
@@ -42,7 +42,7 @@ class Run:
         config = {"processing_guarantee": guarantee, "kafka": {}}
         self.context = EpochContext(log, None, self.producer, config, self.clock, "", "", {}, None)
         self.recovery = TransactionRecovery(self.context)
-        self.committed = CommittedState("app", "life", 1, (ShardOrder(),), epoch=epoch)
+        self.committed = CommittedState("app", "life", 1, (ShardRequest(),), epoch=epoch)
 
     def begin(self, token: str) -> SimpleNamespace:
         """Come as far as the commit of the next epoch."""
@@ -50,7 +50,7 @@ class Run:
         self.producer.begin()
         record = EpochRecord(epoch=self.committed.epoch + 1, token=token, application_id="app", shards=1, lanes=1)
         self.producer.produce(rows_of(record, 1))
-        return SimpleNamespace(committed=self.committed, orders=SimpleNamespace(token=token), application_id="app")
+        return SimpleNamespace(committed=self.committed, request=SimpleNamespace(token=token), application_id="app")
 
     def judge(self, state: EpochState, error: BaseException) -> EpochState:
         """Return the state that follows an error."""
@@ -146,7 +146,7 @@ def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
     with pytest.raises(FencedError, match="epoch 1 is committed, and this one knows of 0") as caught:
         run.settle(work, S.SETTLE)
     assert run.judge(S.SETTLE, caught.value) is S.FAILED
-    other.committed = CommittedState("app", "life", 1, (ShardOrder(),), epoch=1)
+    other.committed = CommittedState("app", "life", 1, (ShardRequest(),), epoch=1)
     other.begin("2.b")
     other.producer.commit()
     assert last_token(log) == "2.b"

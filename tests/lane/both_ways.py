@@ -31,7 +31,7 @@ from penstock.lane.envelope import (
 )
 from penstock.lane.ordering import RAW_SCHEMA
 from penstock.lane.output import Outbox
-from penstock.lane.request import EpochRequest, ShardOrder, Stage, decode_report
+from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
 from penstock.lane.timing import ObservedTimes, Timing
@@ -113,7 +113,7 @@ class Runs:
         }
         self._topics, self._source_of = tuple(sorted(topics)), topics
         self._offsets: dict[tuple[str, int], int] = {}
-        self._shards = [ShardOrder()] * SHARDS
+        self._shards = [ShardRequest()] * SHARDS
         self._snapshots: dict[int, dict[int, Any]] = {}
         self._reached: dict[tuple[str, int], int] = {}
         self._timing = Timing(plan.topology, idle_ms=1)
@@ -130,7 +130,7 @@ class Runs:
         self._epoch += 1
         told = self._timing.told(ObservedTimes(self._reached), self._source_of, self._reached, 0)
         reached = [(topic, partition, time) for (topic, partition), time in self._reached.items()]
-        orders = EpochRequest(
+        request = EpochRequest(
             epoch=self._epoch, token=str(self._epoch), incarnation="x", shards=tuple(self._shards),
             changelogs={name: [0] * SHARDS for name in self._stage.plan.topology.stores}, positions=[], topics=self._topics,
             source_of=self._source_of, reached=reached, partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots,
@@ -140,9 +140,9 @@ class Runs:
         passing: list[Any] = []
         batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
         moves: list[Any] = []
-        batches = list(run.tell_times(self._worker, orders, batches, moves))
+        batches = list(run.tell_times(self._worker, request, batches, moves))
         for step in self._stage.plan.steps:
-            batches = list(run_step(self._worker, orders, step.level, 0, batches, moves))
+            batches = list(run_step(self._worker, request, step.level, 0, batches, moves))
             if self._between:
                 rows_between = [row[2:] for batch in batches for row in rows_of(batch) if row.kind == RECORD]
                 rows_between.sort(
@@ -194,7 +194,7 @@ class Runs:
             before = self._shards[shard].version
             known = self._shards[shard].pending if before == str(self._epoch) else ()
             last = self._shards[shard].before if before == str(self._epoch) else before
-            self._shards[shard] = ShardOrder(str(self._epoch), last, (*known, name))
+            self._shards[shard] = ShardRequest(str(self._epoch), last, (*known, name))
 
 
 def both_ways(

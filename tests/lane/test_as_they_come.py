@@ -26,13 +26,13 @@ def cut_into(monkeypatch, sizes):
     """Let the first step read its rows in batches of these sizes, over and over."""
     step = run.run_step
 
-    def cut(worker, orders, level, task, batches, moves):
+    def cut(worker, request, level, task, batches, moves):
         if level == 0 and batches:
             table, batches, begin, turn = pa.Table.from_batches(batches), [], 0, 0
             while begin < len(table):
                 batches += table.slice(begin, sizes[turn % len(sizes)]).combine_chunks().to_batches()
                 begin, turn = begin + sizes[turn % len(sizes)], turn + 1
-        return step(worker, orders, level, task, batches, moves)
+        return step(worker, request, level, task, batches, moves)
 
     monkeypatch.setattr("both_ways.run_step", cut)
 
@@ -56,7 +56,7 @@ def leaving(shape, folders, monkeypatch, *, topics=("in",)):
     told = []
     step = run.run_step
 
-    def watched(worker, orders, level, task, batches, moves):
+    def watched(worker, request, level, task, batches, moves):
         table = pa.Table.from_batches(batches)
 
         def coming():
@@ -64,7 +64,7 @@ def leaving(shape, folders, monkeypatch, *, topics=("in",)):
                 told.append("read")
                 yield from table.slice(begin, 10).combine_chunks().to_batches()
 
-        for batch in step(worker, orders, level, task, coming() if level == 0 else batches, moves):
+        for batch in step(worker, request, level, task, coming() if level == 0 else batches, moves):
             told.extend(["row"] * int((batch["kind"].to_numpy() == SINK).any()))
             yield batch
 

@@ -18,7 +18,7 @@ from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
 from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, rows_of
 from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import EpochRequest, ShardOrder, Stage, decode_report
+from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
 from penstock.lane.run import run_step
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
@@ -47,7 +47,7 @@ class Application:
         producer = self.log.producer(None)
         producer.produce([("names", 0, b"%d" % n, b"name of %d" % n, 1, ()) for n in range(10)])
         self.worker = self.start(self.stage)
-        self.shards = [ShardOrder()] * SHARDS
+        self.shards = [ShardRequest()] * SHARDS
         self.snapshots: dict[int, Any] = {}
         self.epoch = 0
 
@@ -56,7 +56,7 @@ class Application:
         worker.shards._log = self.log  # type: ignore[assignment]
         return worker
 
-    def orders(self) -> EpochRequest:
+    def request(self) -> EpochRequest:
         ends = self.log.admin.end_offsets([(CHANGELOG_TOPIC, shard) for shard in range(SHARDS)])
         source = next(name for name, node in self.stage.sources.items() if "in" in node.topics)
         return EpochRequest(
@@ -66,17 +66,17 @@ class Application:
             global_ends=[("names", 0, 10)],
         )  # fmt: skip
 
-    def run(self, worker: Worker, orders: EpochRequest) -> list[Any]:
+    def run(self, worker: Worker, request: EpochRequest) -> list[Any]:
         """Run an epoch of many records."""
-        keys = [b"%04d" % (n % 1700 if orders.epoch < EPOCHS else n % 30) for n in range(4000)]
+        keys = [b"%04d" % (n % 1700 if request.epoch < EPOCHS else n % 30) for n in range(4000)]
         columns = [
-            [zlib.crc32(key) % SHARDS for key in keys], [0] * len(keys), [orders.epoch * 10_000 + n for n in range(len(keys))],
+            [zlib.crc32(key) % SHARDS for key in keys], [0] * len(keys), [request.epoch * 10_000 + n for n in range(len(keys))],
             keys, [b"v"] * len(keys), [1] * len(keys), [None] * len(keys),
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RAW_SCHEMA, strict=True)]
         batches: list[Any] = [pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)]
         for step in self.stage.plan.steps:
-            batches = list(run_step(worker, orders, step.level, 0, batches, []))
+            batches = list(run_step(worker, request, step.level, 0, batches, []))
         return [row for batch in batches for row in rows_of(batch)]
 
     def commit(self, rows: list[Any]) -> None:
@@ -91,13 +91,13 @@ class Application:
         for report in (decode_report(row.value) for row in rows if row.kind == NOTE):
             self.snapshots.setdefault(report.level, {}).update(report.snapshots)
             for shard, name in report.pending.items():
-                self.shards[shard] = ShardOrder(f"{self.epoch}.a", self.shards[shard].version, (name,))
+                self.shards[shard] = ShardRequest(f"{self.epoch}.a", self.shards[shard].version, (name,))
 
     def seen(self, worker: Worker) -> Any:
         """Return what an epoch reads and gives: all rows of the store, and the results."""
-        orders = self.orders()
-        stored = dict(worker.view("counts", orders).all())
-        rows = self.run(worker, orders)
+        request = self.request()
+        stored = dict(worker.view("counts", request).all())
+        rows = self.run(worker, request)
         failed = [row.value for row in rows if row.kind == FAILURE]
         assert not failed, failed
         return stored, [(row.key, row.value) for row in rows if row.kind == SINK]
@@ -107,7 +107,7 @@ class Application:
 def application(tmp_path_factory):
     made = Application(tmp_path_factory.mktemp("state"))
     for _ in range(EPOCHS):
-        made.commit(made.run(made.worker, made.orders()))
+        made.commit(made.run(made.worker, made.request()))
     made.worker.close()
     return made
 

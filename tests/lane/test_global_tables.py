@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
-from penstock.lane.request import EpochRequest, ShardOrder, Stage
+from penstock.lane.request import EpochRequest, ShardRequest, Stage
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
 
@@ -26,10 +26,10 @@ def test_the_environment_is_made_under_the_lock(tmp_path, monkeypatch):
             yield
 
     monkeypatch.setattr(environment, "_locked", watched)
-    orders = EpochRequest(
-        epoch=1, token="1", incarnation="x", shards=(ShardOrder(),), changelogs={}, positions=[], topics=("in",),
+    request = EpochRequest(
+        epoch=1, token="1", incarnation="x", shards=(ShardRequest(),), changelogs={}, positions=[], topics=("in",),
         source_of={"in": "KSTREAM-SOURCE-0000000001"}, reached=[], partitions={}, snapshots={}, global_ends=[],
     )  # fmt: skip
-    assert list(worker.global_stores(orders)) == ["names"]
+    assert list(worker.global_stores(request)) == ["names"]
     assert seen == [False]
     assert environment._folder.exists()

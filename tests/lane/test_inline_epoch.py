@@ -12,9 +12,9 @@ from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
 from penstock.lane.chunk import unpacked
 from penstock.lane.envelope import CHANGELOG, NOTE, SINK
-from penstock.lane.inline_epoch import answer_letter, parts_of
+from penstock.lane.inline_epoch import parts_of, run_inline_epoch
 from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import EpochRequest, ShardOrder, Stage, decode_report
+from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
 from penstock.lane.shards import ShardIsNewer
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
@@ -77,10 +77,10 @@ def test_the_parts_of_a_letter_make_what_the_whole_makes(worker_at):
     whole, apart = worker_at("whole"), worker_at("apart")
     parts = parts_of(apart.stage, rows(KEYS))
     assert [lane for lane, _ in parts] == [0, 1]
-    of_whole = answer_letter(
-        whole, orders_for(whole, 1, [ShardOrder()] * SHARDS), [(None, parts_of_one(whole, rows(KEYS)))]
+    of_whole = run_inline_epoch(
+        whole, orders_for(whole, 1, [ShardRequest()] * SHARDS), [(None, parts_of_one(whole, rows(KEYS)))]
     )
-    of_parts = [answer_letter(apart, orders_for(apart, 1, [ShardOrder()] * SHARDS), [part])[0] for part in parts]
+    of_parts = [run_inline_epoch(apart, orders_for(apart, 1, [ShardRequest()] * SHARDS), [part])[0] for part in parts]
     one, other = unpacked(of_whole), unpacked(of_parts)
     for kind in (SINK, CHANGELOG):
         assert told(one, kind) == told(other, kind) != []
@@ -99,17 +99,21 @@ def parts_of_one(worker, batches):
 
 def test_what_leaves_a_letter_is_one_batch(worker_at):
     worker = worker_at("one")
-    parcels = answer_letter(worker, orders_for(worker, 1, [ShardOrder()] * SHARDS), parts_of(worker.stage, rows(KEYS)))
-    assert len([batch for batch in unpacked(parcels).to_batches() if len(batch)]) == 1
+    chunks = run_inline_epoch(
+        worker, orders_for(worker, 1, [ShardRequest()] * SHARDS), parts_of(worker.stage, rows(KEYS))
+    )
+    assert len([batch for batch in unpacked(chunks).to_batches() if len(batch)]) == 1
 
 
 def test_shards_come_to_the_barrier_when_it_is_told_of(worker_at):
     worker = worker_at("state")
-    answer = answer_letter(worker, orders_for(worker, 1, [ShardOrder()] * SHARDS), parts_of(worker.stage, rows(KEYS)))
-    shards = [ShardOrder()] * SHARDS
+    answer = run_inline_epoch(
+        worker, orders_for(worker, 1, [ShardRequest()] * SHARDS), parts_of(worker.stage, rows(KEYS))
+    )
+    shards = [ShardRequest()] * SHARDS
     for report in reports(unpacked(answer)):
         for shard, name in report.pending.items():
-            shards[shard] = ShardOrder("1", "", (name,))
+            shards[shard] = ShardRequest("1", "", (name,))
     assert {worker.shards.standing(shard).version for shard in range(SHARDS)} == {""}
     worker.follow(orders_for(worker, 2, shards))
     assert [worker.shards.standing(shard).version for shard in range(SHARDS)] == [order.version for order in shards]
@@ -119,13 +123,13 @@ def test_shards_come_to_the_barrier_when_it_is_told_of(worker_at):
 
 def test_who_reads_at_a_barrier_does_not_take_a_shard_back_to_it(worker_at):
     worker = worker_at("state")
-    first = orders_for(worker, 1, [ShardOrder()] * SHARDS)
-    answer = answer_letter(worker, first, parts_of(worker.stage, rows(KEYS)))
+    first = orders_for(worker, 1, [ShardRequest()] * SHARDS)
+    answer = run_inline_epoch(worker, first, parts_of(worker.stage, rows(KEYS)))
     assert dict(worker.view("counts", first).all()) == {}
-    shards = [ShardOrder()] * SHARDS
+    shards = [ShardRequest()] * SHARDS
     for report in reports(unpacked(answer)):
         for shard, name in report.pending.items():
-            shards[shard] = ShardOrder("1", "", (name,))
+            shards[shard] = ShardRequest("1", "", (name,))
     second = orders_for(worker, 2, shards)
     worker.follow(second)
     worker._views = ("", {})

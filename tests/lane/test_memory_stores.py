@@ -8,7 +8,7 @@ import pytest
 from penstock import Processor, Stores, StreamsBuilder
 from penstock.lane import memory_stores
 from penstock.lane.memory_stores import WorkerShards, memory_folder, remove_memory
-from penstock.lane.request import EpochRequest, ShardOrder, Stage
+from penstock.lane.request import EpochRequest, ShardRequest, Stage
 from penstock.lane.shards import application_folder
 from penstock.plan.plan import make_plan
 from penstock.state import pending
@@ -27,7 +27,7 @@ def stage_of(folder, run="one", **options):
     return Stage(plan, "app", {}, 1, 1, str(folder), "nowhere:1", run=run)
 
 
-ORDERS = EpochRequest(0, "", "life", (ShardOrder(),), {}, [], ("in",), {}, [], {}, {}, [])
+ORDERS = EpochRequest(0, "", "life", (ShardRequest(),), {}, [], ("in",), {}, [], {}, {}, [])
 ROWS = {"kept": Sealed([(b"k", b"1")]), "fast": Sealed([(b"k", b"2")], [], {"fast/part": [(b"p", b"3")]})}
 
 
@@ -46,7 +46,7 @@ def committed(shards):
     for epoch, (before, version) in enumerate(pairwise(versions), 1):
         name = f"pending-{version}-0-a"
         shards.keep_pending(0, name, pending.pack(ROWS))
-        after = msgspec.structs.replace(ORDERS, epoch=epoch, shards=(ShardOrder(version, before, (name,)),))
+        after = msgspec.structs.replace(ORDERS, epoch=epoch, shards=(ShardRequest(version, before, (name,)),))
         shards.open(0, after)
     return shards.open(0, after), after
 

@@ -1,11 +1,11 @@
-"""Files of parcels: written over once their epoch is over, and not before."""
+"""Files of chunks: written over once their epoch is over, and not before."""
 
 import os
 
 import pyarrow as pa
 import pytest
 
-from penstock.lane.chunk import opened_parcel
+from penstock.lane.chunk import opened_chunk
 from penstock.lane.shuffle_files import ShuffleFiles, shelf_in
 
 
@@ -18,16 +18,16 @@ def rows(*numbers):
     return [pa.RecordBatch.from_pydict({"n": [*numbers]})]
 
 
-def numbers_in(parcel):
-    return opened_parcel(parcel)["n"].to_pylist()
+def numbers_in(chunk):
+    return opened_chunk(chunk)["n"].to_pylist()
 
 
 def test_rows_of_an_epoch_are_all_there_until_it_is_over(shelf, tmp_path):
     shelf.begin(1, "a")
-    parcels = [shelf.stage(rows(number)) for number in range(5)]
+    chunks = [shelf.stage(rows(number)) for number in range(5)]
     shelf.begin(1, "a")  # another task of the same run
-    parcels += [shelf.stage(rows(number)) for number in range(5, 8)]
-    assert [numbers_in(parcel) for parcel in parcels] == [[number] for number in range(8)]
+    chunks += [shelf.stage(rows(number)) for number in range(5, 8)]
+    assert [numbers_in(chunk) for chunk in chunks] == [[number] for number in range(8)]
     assert len(os.listdir(tmp_path)) == 8
 
 
@@ -39,7 +39,7 @@ def test_files_of_the_epoch_before_are_written_over_by_shorter_and_longer_ones(s
     after = [shelf.stage(rows(*range(7, 7 + size))) for size in (20, 2000)]
     assert set(after) == before
     assert {entry.stat().st_ino for entry in os.scandir(tmp_path)} == inodes
-    assert [numbers_in(parcel) for parcel in after] == [list(range(7, 27)), list(range(7, 2007))]
+    assert [numbers_in(chunk) for chunk in after] == [list(range(7, 27)), list(range(7, 2007))]
 
 
 def test_files_that_the_last_epoch_had_no_use_for_are_deleted(shelf, tmp_path):
@@ -55,7 +55,7 @@ def test_files_that_the_last_epoch_had_no_use_for_are_deleted(shelf, tmp_path):
 def test_files_of_a_run_that_was_given_up_are_deleted_and_never_written_over(shelf, tmp_path):
     shelf.begin(1, "first try")
     given_up = shelf.stage(rows(1, 2, 3))
-    read_still = opened_parcel(given_up)
+    read_still = opened_chunk(given_up)
     shelf.begin(1, "second try")
     assert os.listdir(tmp_path) == []
     assert numbers_in(shelf.stage(rows(9))) == [9]

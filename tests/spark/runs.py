@@ -338,10 +338,10 @@ class Case:
                 found.stores[store] = contents(spec, self.engine.view(store), found.changelogs.get(store, {}))
         if elsewhere is not None:
             worker = Worker(replace(self.engine.stage, state_dir=str(elsewhere)))
-            orders = loop.committed.orders("elsewhere", source_of={}, partitions={}, global_ends={})
+            request = loop.committed.request("elsewhere", source_of={}, partitions={}, global_ends={})
             for store in logged.keys() & found.stores.keys():
                 spec, last = self.topology.stores[store], found.changelogs.get(store, {})
-                found.restored[store] = contents(spec, worker.view(store, orders), last)
+                found.restored[store] = contents(spec, worker.view(store, request), last)
             worker.shards.close()
         return found
 

@@ -75,7 +75,7 @@ class Attempts:
 
     def prepare(self, ranges: list[Range]) -> Work:
         """Return an attempt that reads these ranges."""
-        orders = self.committed.orders(
+        request = self.committed.request(
             f"{self.committed.epoch + 1}.{uuid.uuid4().hex[:12]}",
             source_of=self.input.source_of,
             partitions=self.context.partitions,
@@ -86,7 +86,7 @@ class Attempts:
         return Work(
             self.context,
             self.committed,
-            msgspec.structs.replace(orders, places=True) if self._traced else orders,
+            msgspec.structs.replace(request, places=True) if self._traced else request,
             ranges,
             positions=dict(self.input.positions) | {(r.topic, r.partition): r.end for r in ranges},
             ends=self._ends.offsets,
@@ -173,8 +173,8 @@ class Attempts:
         self.commit_requested = any(report.commit_requested for report in work.reports)
         self._ends.advance(work.after.changelogs)
         self.committed = work.after
-        self.global_ends = offsets(work.orders.global_ends)
-        self.context.lanes.follow(self.committed.orders("", source_of={}, partitions={}, global_ends={}))
+        self.global_ends = offsets(work.request.global_ends)
+        self.context.lanes.follow(self.committed.request("", source_of={}, partitions={}, global_ends={}))
         self.input.advance(work.ranges)
         self._due.ran(work.ranges)
         self.totals.count(work, self.context.lanes.spent)
@@ -188,7 +188,7 @@ class Attempts:
 
     def _tell(self, step: str, work: Work) -> None:
         for observer in self.observers:
-            observer(step, work.orders.epoch)
+            observer(step, work.request.epoch)
 
 
 def _count(ranges: Iterable[Range]) -> int:

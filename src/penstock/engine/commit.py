@@ -29,7 +29,7 @@ Step = Callable[[Work], None]
 
 def run_lanes(work: Work) -> None:
     """Run the lanes; raise a failure of user code."""
-    rows = work.context.lanes.run(work.orders, work.ranges)
+    rows = work.context.lanes.run(work.request, work.ranges)
     check(rows)
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):
@@ -49,7 +49,7 @@ def produce_sinks(work: Work) -> None:
     rows = _of_kind(work, SINK)
     added: Headers = ()
     if work.context.config["epoch_header"] is not None:
-        added = ((work.context.config["epoch_header"], str(work.orders.epoch).encode()),)
+        added = ((work.context.config["epoch_header"], str(work.request.epoch).encode()),)
     for topic, batch in _by_name(rows):
         work.written[topic] += len(batch)
         ProductionErrorHandler(work, _origins(batch)).hand_over(_columns(topic, batch, added))
@@ -66,8 +66,8 @@ def produce_changelog(work: Work) -> None:
         # The marker counts: an aborted transaction may have left one, not written yet, where it had no row. Not to have seen it
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + marker
-    orders = work.orders
-    after = work.committed.after(orders.token, work.reports, work.positions, ends, now=orders.now, told=orders.told)
+    request = work.request
+    after = work.committed.after(request.token, work.reports, work.positions, ends, now=request.now, told=request.told)
     work.after = replace(after, topic_ids=dict(work.topic_ids))
 
 
@@ -76,7 +76,7 @@ def produce_epoch_record(work: Work) -> None:
     assert work.after is not None
     now = work.context.clock.now_ms()
     record = work.after.record(
-        work.orders.token,
+        work.request.token,
         fingerprint=work.context.fingerprint,
         topology=work.context.topology,
         committed_at=now,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.engine.record import Clocks, EpochRecord, nested
-from penstock.lane.request import EpochRequest, ShardOrder, TaskReport, offsets
+from penstock.lane.request import EpochRequest, ShardRequest, TaskReport, offsets
 from penstock.lane.timing import ObservedTimes, TimeUpdate, is_due, known_due
 from penstock.log.base import Offsets
 from penstock.processor.punctuation import merged_snapshots
@@ -28,7 +28,7 @@ class CommittedState:
     application_id: str
     incarnation: str
     lanes: int
-    shards: tuple[ShardOrder, ...]
+    shards: tuple[ShardRequest, ...]
     epoch: int = 0
     #: store → end offset of its changelog, by shard; stores that were removed from the topology included, they may
     #: come back
@@ -47,12 +47,12 @@ class CommittedState:
     @classmethod
     def from_record(cls, record: EpochRecord, lanes: int) -> CommittedState:
         """Return the committed state that an epoch record describes."""
-        orders = zip(record.versions, record.befores, record.pending, strict=True)
+        request = zip(record.versions, record.befores, record.pending, strict=True)
         return cls(
             record.application_id,
             record.incarnation,
             lanes,
-            tuple(ShardOrder(version, before, tuple(files)) for version, before, files in orders),
+            tuple(ShardRequest(version, before, tuple(files)) for version, before, files in request),
             record.epoch,
             record.changelogs,
             record.positions,
@@ -69,7 +69,7 @@ class CommittedState:
         """The observed times."""
         return ObservedTimes(self.reached, self.marks, self.arrived, self.ahead)
 
-    def orders(
+    def request(
         self,
         token: str,
         *,
@@ -127,7 +127,7 @@ class CommittedState:
             if report.snapshots:
                 snapshots.setdefault(report.level, {}).update(report.snapshots)
         shards = tuple(
-            ShardOrder(token, order.version, tuple(files[shard])) if shard in files else order
+            ShardRequest(token, order.version, tuple(files[shard])) if shard in files else order
             for shard, order in enumerate(self.shards)
         )
         return replace(

@@ -115,14 +115,14 @@ class Engine:
         recorded = {store: list(committed.changelogs.get(store, zero)) for store, zero in stores.items()}
         committed = replace(committed, changelogs={**committed.changelogs, **recorded})
         self.lanes = SparkLanes(self._session, stage, self.log, self.config["inline_epoch_records"])
-        orders = committed.orders(
+        request = committed.request(
             f"{committed.epoch}.restore",
             source_of=source.source_of,
             partitions=partitions,
             global_ends=source.global_ends(),
             restore_limit=recovery.RESTORE_ROWS,
         )
-        recovery.restore(self.lanes, stage, orders, self._tell)
+        recovery.restore(self.lanes, stage, request, self._tell)
         context = EpochContext(
             self.log,
             self.lanes,
@@ -138,7 +138,7 @@ class Engine:
         due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])
         ends = ChangelogEnds(self.log, app, stores)
         attempts = Attempts(context, source=source, sizer=sizer, committed=committed, ends=ends, due=due)
-        attempts.global_ends = offsets(orders.global_ends)
+        attempts.global_ends = offsets(request.global_ends)
         self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(ChangelogExpiry(self.log, app, windowed, self._clock))
@@ -164,9 +164,9 @@ class Engine:
         while True:
             committed = self.loop.committed
             ends = self.loop.attempts.global_ends
-            orders = committed.orders(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
+            request = committed.request(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
             try:
-                return self._worker.view(name, orders)
+                return self._worker.view(name, request)
             except ShardIsNewer:  # there was a barrier meanwhile
                 continue
 

@@ -38,7 +38,7 @@ class InlineEpochs:
         self._cost = 0.0
         self._size = 0.0
 
-    def write(self, orders: EpochRequest, ranges: Sequence[Range]) -> list[Part] | None:
+    def write(self, request: EpochRequest, ranges: Sequence[Range]) -> list[Part] | None:
         """Return the parts of an inline epoch, without rows if there is no input; None if it is too large to be inline."""
         if not self.most_records:
             return None
@@ -50,7 +50,7 @@ class InlineEpochs:
         found = self._reader.read(ranges, MOST_BYTES)
         if found is None:
             return None
-        return parts_of(self._stage, [raw_batch(rows, orders.topics, self._stage) for rows in found])
+        return parts_of(self._stage, [raw_batch(rows, request.topics, self._stage) for rows in found])
 
     def learn(self, reports: Iterable[TaskReport]) -> None:
         """Update the estimate of what a record costs from a finished epoch."""

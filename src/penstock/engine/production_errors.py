@@ -69,4 +69,4 @@ class ProductionErrorHandler:
 
     def _origin(self) -> Origin:
         place = self._places[self._at] if self._places else None
-        return NO_ORIGIN if place is None else unpack_place(place, self._work.orders.topics)
+        return NO_ORIGIN if place is None else unpack_place(place, self._work.request.topics)

@@ -23,7 +23,7 @@ from penstock.engine.topics import logged_stores
 from penstock.errors import EngineError, RecoveryError
 from penstock.lane.envelope import FAILURE, NOTE
 from penstock.lane.failure import unpack_failure
-from penstock.lane.request import EpochRequest, ShardOrder, Stage, TaskReport, decode_report
+from penstock.lane.request import EpochRequest, ShardRequest, Stage, TaskReport, decode_report
 from penstock.log.base import Log, TopicPartition
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.plan.levels import find_levels
@@ -57,7 +57,7 @@ def learn(
     record = read_last(log, application_id)
     if record is None:
         check_first_start(log, topology, application_id)
-        return CommittedState(application_id, uuid.uuid4().hex, lanes, tuple(ShardOrder() for _ in range(shards)))
+        return CommittedState(application_id, uuid.uuid4().hex, lanes, tuple(ShardRequest() for _ in range(shards)))
     same = check_same(record, topology, shards, allow_change=allow_change)
     check_changelogs(log, topology, record)
     committed = CommittedState.from_record(record, lanes)
@@ -141,22 +141,22 @@ def _changed(committed: CommittedState, record: EpochRecord, topology: Topology)
     return replace(
         committed,
         incarnation=uuid.uuid4().hex,
-        shards=tuple(ShardOrder(order.version) for order in committed.shards),
+        shards=tuple(ShardRequest(order.version) for order in committed.shards),
         snapshots={level: dict(known) for level in levels},
     )
 
 
-def restore(lanes: Any, stage: Stage, orders: EpochRequest, tell: OnRestore) -> None:
+def restore(lanes: Any, stage: Stage, request: EpochRequest, tell: OnRestore) -> None:
     """Bring all shards to the barrier of the orders, telling after each job how far it is."""
     restored = 0
     tables = stage.plan.topology.global_stores
     if not any(step.stores for step in stage.plan.steps) and not tables:
         return
-    if not tables and not any(order.version for order in orders.shards):  # nothing was ever written
+    if not tables and not any(order.version for order in request.shards):  # nothing was ever written
         tell(RestoreProgress(0, 0, True))
         return
     while True:
-        reports = _reports(_run(lanes, orders))
+        reports = _reports(_run(lanes, request))
         restored += sum(report.records for report in reports)
         left = sum(report.left for report in reports)
         tell(RestoreProgress(restored, left, left == 0))
@@ -164,16 +164,16 @@ def restore(lanes: Any, stage: Stage, orders: EpochRequest, tell: OnRestore) -> 
             return
 
 
-def _run(lanes: Any, orders: EpochRequest) -> Any:
+def _run(lanes: Any, request: EpochRequest) -> Any:
     """Run a job, again if it failed for a reason that may pass, as a worker that was ended: what is restored stays restored."""
     for _ in range(MOST_RUNS - 1):
         try:
-            return lanes.restore(orders)
+            return lanes.restore(request)
         except EngineError as error:
             if not error.passing:
                 raise
             logger.warning("state is restored again: %s", error)
-    return lanes.restore(orders)
+    return lanes.restore(request)
 
 
 def _reports(rows: Any) -> list[TaskReport]:

@@ -25,7 +25,7 @@ from penstock.lane import channel
 from penstock.lane.channel import Part
 
 #: runs the job of a task that calls an address, to its end
-Attend: TypeAlias = Callable[[str], None]
+Serve: TypeAlias = Callable[[str], None]
 
 #: microseconds for which a task stays
 STAY_US = 5_000_000
@@ -34,24 +34,24 @@ LOOK_SECONDS = 0.1
 
 
 class ResidentTasks:
-    """Runs inline epochs in at most ``most`` resident tasks. ``attend`` is called in threads."""
+    """Runs inline epochs in at most ``most`` resident tasks. ``serve`` is called in threads."""
 
-    def __init__(self, attend: Attend, most: int) -> None:
-        self._couriers = [_Courier(attend) for _ in range(most)]
+    def __init__(self, serve: Serve, most: int) -> None:
+        self._tasks = [ResidentTask(serve) for _ in range(most)]
 
-    def bring(self, orders: bytes, parts: Sequence[Part]) -> list[bytes]:
+    def run(self, request: bytes, parts: Sequence[Part]) -> list[bytes]:
         """Return the results of all parts of an inline epoch; raise what the job of a task raises."""
         answers: list[bytes] = []
         waiting = list(parts)
         try:
             while waiting:
                 here = self._who_is_here(len(waiting))
-                shares = {courier: waiting[number :: len(here)] for number, courier in enumerate(here)}
-                for courier, share in shares.items():
-                    courier.ask(orders, share)
+                shares = {task: waiting[number :: len(here)] for number, task in enumerate(here)}
+                for task, share in shares.items():
+                    task.ask(request, share)
                 waiting = []
-                for courier, share in shares.items():
-                    answer = courier.answer()
+                for task, share in shares.items():
+                    answer = task.answer()
                     if answer is None:  # it was about to end when its parts came: others take them
                         waiting += share
                     else:
@@ -59,44 +59,44 @@ class ResidentTasks:
         except BaseException:
             self.dismiss()  # nobody waits for their answers any more
             raise
-        for courier in self._couriers:
-            courier.renew()
+        for task in self._tasks:
+            task.renew()
         return answers
 
-    def notify(self, orders: bytes) -> None:
+    def notify(self, request: bytes) -> None:
         """Send a barrier to the connected tasks."""
-        for courier in self._couriers:
-            courier.notify(orders)
+        for task in self._tasks:
+            task.notify(request)
 
     def dismiss(self) -> None:
         """Let the tasks go, if there are any: their places are needed."""
-        for courier in self._couriers:
-            courier.dismiss()
+        for task in self._tasks:
+            task.dismiss()
 
     def close(self) -> None:
         """End the tasks; there will be no more inline epochs."""
-        for courier in self._couriers:
-            courier.close()
+        for task in self._tasks:
+            task.close()
 
-    def _who_is_here(self, most: int) -> list[_Courier]:
+    def _who_is_here(self, most: int) -> list[ResidentTask]:
         """Return those whose task has called; wait for one if there is none."""
-        wanted = self._couriers[:most]
-        while not (here := [courier for courier in wanted if courier.is_here()]):
+        wanted = self._tasks[:most]
+        while not (here := [task for task in wanted if task.is_here()]):
             with selectors.DefaultSelector() as calls:  # ``select.select`` refuses files from number 1024 on
-                for courier in wanted:
-                    calls.register(courier.door(), selectors.EVENT_READ)
+                for task in wanted:
+                    calls.register(task.door(), selectors.EVENT_READ)
                 calls.select(LOOK_SECONDS)
         return here
 
 
-class _Courier:
+class ResidentTask:
     """One task after the other; there is at most one. INVARIANT: a task ends by itself only between epochs."""
 
-    def __init__(self, attend: Attend) -> None:
-        self._attend = attend
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
         self._call: _Call | None = None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        threading.Thread(target=self._run_jobs, name="penstock-courier", daemon=True).start()
+        threading.Thread(target=self._run_jobs, name="penstock-task", daemon=True).start()
 
     def door(self) -> socket.socket:
         """Return where the task calls, or has called; one is sent for if there is none."""
@@ -115,16 +115,16 @@ class _Courier:
             self._see_off()
         return False
 
-    def ask(self, orders: bytes, parts: Sequence[Part]) -> None:
+    def ask(self, request: bytes, parts: Sequence[Part]) -> None:
         """Send parts of an inline epoch to the task."""
         assert self._call is not None
         assert self._call.line is not None
-        channel.ask(self._call.line, orders, parts)
+        channel.ask(self._call.line, request, parts)
 
-    def notify(self, orders: bytes) -> None:
+    def notify(self, request: bytes) -> None:
         """Send orders that need no answer."""
         if self._call is not None and self._call.line is not None:
-            channel.ask(self._call.line, orders, ())
+            channel.ask(self._call.line, request, ())
 
     def answer(self) -> list[bytes] | None:
         """Return the answer of the task; None if it has gone without one."""
@@ -165,7 +165,7 @@ class _Courier:
             if call.is_over:
                 continue
             try:
-                self._attend(call.address)
+                self._serve(call.address)
             except BaseException as error:
                 call.job.set_exception(error)
             else:

@@ -7,7 +7,7 @@ runs it (``engine.resident_tasks``). Of others the job is made of the steps of t
     ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
     envelope rows to the driver
 
-All rows go in parcels: Spark would take every one of them apart, and put it together again. Where the tasks share a machine it moves
+All rows go in chunks: Spark would take every one of them apart, and put it together again. Where the tasks share a machine it moves
 their names only (``lane.chunk``, ``engine.shuffle_folder``).
 
 What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
@@ -50,7 +50,7 @@ from penstock.lane.channel import Part
 from penstock.lane.chunk import unpacked
 from penstock.lane.envelope import NOTE
 from penstock.lane.memory import ENVIRONMENT
-from penstock.lane.request import EpochRequest, Stage, decode_report, encode_orders
+from penstock.lane.request import EpochRequest, Stage, decode_report, encode_request
 from penstock.log.kafka import KafkaLog
 from penstock.masking import is_secret, remember, scrubbed
 
@@ -231,80 +231,80 @@ class SparkLanes:
         #: whether user code keeps resources in workers
         self._has_resources = False
         #: the resident tasks of this machine, which run inline epochs
-        self._couriers: ResidentTasks | None = None
+        self._resident: ResidentTasks | None = None
         if self._staging is not None:
-            self._couriers = ResidentTasks(self._attend, min(self._cores, stage.lanes))
+            self._resident = ResidentTasks(self._serve, min(self._cores, stage.lanes))
 
     @property
     def parallelism(self) -> int:
         """How many tasks run at a time."""
         return self._cores
 
-    def run(self, orders: EpochRequest, ranges: Iterable[Range]) -> pa.Table:
+    def run(self, request: EpochRequest, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
         since = stopwatch_us()
-        parts = self.inline_epochs.write(orders, ranges)
+        parts = self.inline_epochs.write(request, ranges)
         self.spent = {"read": stopwatch_us() - since}
         with _telling_why(), self._tidying():
-            parcels = self._run(orders, ranges) if parts is None else self._bring(orders, parts)
+            chunks = self._run(request, ranges) if parts is None else self._run_inline(request, parts)
             since = stopwatch_us()
-            rows = unpacked(parcels)
+            rows = unpacked(chunks)
             self.spent["collect"] = stopwatch_us() - since
         reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
         self.inline_epochs.learn(reports)
         self._has_resources = self._has_resources or any(report.resources for report in reports)
         return rows
 
-    def follow(self, orders: EpochRequest) -> None:
+    def follow(self, request: EpochRequest) -> None:
         """Let resident tasks bring their shards to a barrier meanwhile."""
-        if self._couriers is not None:
-            self._couriers.notify(encode_orders(orders))
+        if self._resident is not None:
+            self._resident.notify(encode_request(request))
 
-    def restore(self, orders: EpochRequest) -> pa.Table:
+    def restore(self, request: EpochRequest) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with _telling_why():
-            return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, orders)]))
+            return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, request)]))
 
-    def _run(self, orders: EpochRequest, ranges: list[Range]) -> list[bytes]:
+    def _run(self, request: EpochRequest, ranges: list[Range]) -> list[bytes]:
         if self._staging is not None:
             self._staging.sweep()
             self._staged = True
-        if self._couriers is not None:
-            self._couriers.dismiss()
+        if self._resident is not None:
+            self._resident.dismiss()
         self._join_group()
         parts = self._shared_out(ranges)
-        return self._jobs.run(len(parts), self._functions(orders, parts))
+        return self._jobs.run(len(parts), self._functions(request, parts))
 
-    def _bring(self, orders: EpochRequest, parts: list[Part]) -> list[bytes]:
+    def _run_inline(self, request: EpochRequest, parts: list[Part]) -> list[bytes]:
         if self._staging is not None and self._staged:  # by the last large epoch, which is over
             self._staging.clear()
             self._staged = False
-        if self._couriers is not None:
-            return self._couriers.bring(encode_orders(orders), parts)
+        if self._resident is not None:
+            return self._resident.run(encode_request(request), parts)
         self._join_group()
-        return self._jobs.run(1, [self._given(entry.letter, orders, parts)])
+        return self._jobs.run(1, [self._given(entry.inline_epoch, request, parts)])
 
-    def _attend(self, address: str) -> None:
+    def _serve(self, address: str) -> None:
         """Run the job of a resident task."""
         self._join_group()
-        self._jobs.run(1, [partial(entry.attend, self._broadcast, self._identity, address)])
+        self._jobs.run(1, [partial(entry.serve, self._broadcast, self._identity, address)])
 
     def _shared_out(self, ranges: list[Range]) -> list[list[Range]]:
         first = self._stage.plan.steps[0]  # calls are bounded per lane
         most = min(self._cores, self._stage.lanes) if first.waits and not first.exchange else self._cores
         return shared_out(ranges, most)
 
-    def _functions(self, orders: EpochRequest, parts: list[list[Range]]) -> list[Callable[..., Any]]:
+    def _functions(self, request: EpochRequest, parts: list[list[Range]]) -> list[Callable[..., Any]]:
         """Return what an epoch runs, one after the other, each before an exchange but the last."""
         steps = self._stage.plan.steps
-        reading = [self._given(entry.read, orders, parts)] if steps[0].exchange else []
+        reading = [self._given(entry.read, request, parts)] if steps[0].exchange else []
         return reading + [
-            self._given(entry.run, orders, step.level, None if step.exchange else parts) for step in steps
+            self._given(entry.run, request, step.level, None if step.exchange else parts) for step in steps
         ]
 
-    def _given(self, function: Callable[..., Any], orders: EpochRequest, *given: Any) -> Callable[..., Any]:
-        return partial(function, self._broadcast, self._identity, encode_orders(orders), *given)
+    def _given(self, function: Callable[..., Any], request: EpochRequest, *given: Any) -> Callable[..., Any]:
+        return partial(function, self._broadcast, self._identity, encode_request(request), *given)
 
     def cancel(self) -> None:
         """Let an epoch that runs in another thread fail now."""
@@ -319,8 +319,8 @@ class SparkLanes:
 
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
-        if self._couriers is not None:
-            self._couriers.close()
+        if self._resident is not None:
+            self._resident.close()
         if self._has_resources:
             self._release_resources()
         self._broadcast.destroy(blocking=False)

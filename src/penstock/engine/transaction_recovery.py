@@ -64,7 +64,7 @@ class TransactionRecovery:
         epoch = 0 if record is None else record.epoch
         if epoch == work.committed.epoch:
             return False
-        if record is not None and record.token == work.orders.token:
+        if record is not None and record.token == work.request.token:
             return True
         raise FencedError(
             f"another instance with the same application_id has taken over while the cluster was away: epoch {epoch} is committed, "

@@ -22,11 +22,11 @@ class RunsLanes(Protocol):
 
     spent: dict[str, int]
 
-    def run(self, orders: EpochRequest, ranges: list[Range]) -> pa.Table:
+    def run(self, request: EpochRequest, ranges: list[Range]) -> pa.Table:
         """Return the envelope rows that left the lanes."""
         ...
 
-    def follow(self, orders: EpochRequest) -> None:
+    def follow(self, request: EpochRequest) -> None:
         """Send a barrier to the workers; nobody waits for what they do then."""
         ...
 
@@ -64,7 +64,7 @@ class Work:
 
     context: EpochContext
     committed: CommittedState
-    orders: EpochRequest
+    request: EpochRequest
     ranges: list[Range]
     #: input positions once it is committed
     positions: Offsets

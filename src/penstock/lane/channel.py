@@ -1,9 +1,9 @@
-"""Letters by a line: a task that waits for the next letter, at one end, and the driver that it has called, at the other.
+"""The channel between a resident task, which has called, and the driver: one inline epoch after the other.
 
 A message is a number of cells, each as many bytes as was said before::
 
-    question   the orders, then of each part of the letter its lane, in digits, and its rows
-    answer     parcels
+    question   the orders, then of each part of the epoch its lane, in digits, and its rows
+    answer     chunks
     notice     orders alone: there is a barrier. No answer is waited for
 
 There is one question at a time; the driver hangs up when it needs the task no more.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TypeAlias
 
-#: how long a task waits for the next letter: it holds a place that another task could have
+#: how long a task waits for the next epoch: it holds a place that another task could have
 WAIT_SECONDS = 1.0
 
 _number = Struct("!q")
@@ -27,9 +27,9 @@ _number = Struct("!q")
 Part: TypeAlias = tuple[int | None, bytes]
 
 
-def ask(line: socket.socket, orders: bytes, parts: Sequence[Part]) -> None:
+def ask(line: socket.socket, request: bytes, parts: Sequence[Part]) -> None:
     """Send a question. Whether somebody is there to take it, the answer tells."""
-    cells = [orders]
+    cells = [request]
     for lane, rows in parts:
         cells += (b"" if lane is None else b"%d" % lane, rows)
     with contextlib.suppress(ConnectionError):
@@ -62,10 +62,10 @@ def receive(line: socket.socket) -> list[bytes] | None:
         return None
 
 
-def attend(
+def serve(
     address: str, answer: Callable[[bytes, list[Part]], Sequence[bytes]], notice: Callable[[bytes], None]
 ) -> None:
-    """Call the driver, and answer its letters until it hangs up, or has none for a while."""
+    """Call the driver, and run its epochs until it hangs up, or has none for a while."""
     with socket.socket(socket.AF_UNIX) as line:
         try:
             line.connect(address)
@@ -75,12 +75,12 @@ def attend(
             question = receive(line)
             if question is None:
                 return
-            orders, *cells = question
+            request, *cells = question
             if not cells:
-                notice(orders)
+                notice(request)
                 continue
             lanes = [int(lane) if lane else None for lane in cells[::2]]
-            send(line, answer(orders, list(zip(lanes, cells[1::2], strict=True))))
+            send(line, answer(request, list(zip(lanes, cells[1::2], strict=True))))
             gc.collect()  # as after a task: nobody waits for it now
 
 

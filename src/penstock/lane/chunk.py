@@ -1,7 +1,7 @@
-"""Parcels: rows on their way between tasks, and to the driver, thousands in one value: the bytes of an Arrow stream.
+"""Chunks: rows on their way between tasks, and to the driver, thousands in one value: the bytes of an Arrow stream.
 
 Spark would take every row that leaves Python apart, and put it together again. Where all tasks share a machine the stream is left in a
-file (*staged*), and the parcel is its name: the bytes of the records are then not copied through the JVM, which would do so six times.
+file (*staged*), and the chunk is its name: the bytes of the records are then not copied through the JVM, which would do so six times.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ import pyarrow as pa
 
 from penstock.lane.envelope import SCHEMA
 
-#: a parcel is closed once it holds as many bytes
+#: a chunk is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 23
-#: how a parcel begins that is the name of a file; a stream begins with four bytes of ones
+#: how a chunk begins that is the name of a file; a stream begins with four bytes of ones
 STAGED = b"file:"
 
-#: makes a parcel of rows
+#: makes a chunk of rows
 Wrap: TypeAlias = Callable[[list[pa.RecordBatch]], bytes]
 
 
-def parcel_of(batches: list[pa.RecordBatch]) -> bytes:
+def chunk_of(batches: list[pa.RecordBatch]) -> bytes:
     """Return rows as the bytes of an Arrow stream."""
     stream = pa.BufferOutputStream()
     write_stream(stream, batches)
     return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def opened_parcel(parcel: bytes | memoryview) -> pa.Table:
-    """Return the rows of a parcel. Those in a file stay there: its pages are the memory of the rows.
+def opened_chunk(chunk: bytes | memoryview) -> pa.Table:
+    """Return the rows of a chunk. Those in a file stay there: its pages are the memory of the rows.
 
-    >>> opened_parcel(parcel_of([pa.RecordBatch.from_pydict({"a": [1, 2]})]))["a"].to_pylist()
+    >>> opened_chunk(chunk_of([pa.RecordBatch.from_pydict({"a": [1, 2]})]))["a"].to_pylist()
     [1, 2]
     """
-    if parcel[: len(STAGED)] != STAGED:
-        return pa.ipc.open_stream(parcel).read_all()
-    with pa.memory_map(os.fsdecode(bytes(parcel[len(STAGED) :]))) as file:
+    if chunk[: len(STAGED)] != STAGED:
+        return pa.ipc.open_stream(chunk).read_all()
+    with pa.memory_map(os.fsdecode(bytes(chunk[len(STAGED) :]))) as file:
         return pa.ipc.open_stream(file).read_all()
 
 
-def packed(batches: Iterable[pa.RecordBatch], wrap: Wrap = parcel_of) -> Iterator[bytes]:
-    """Yield the rows in parcels; a batch is never cut.
+def packed(batches: Iterable[pa.RecordBatch], wrap: Wrap = chunk_of) -> Iterator[bytes]:
+    """Yield the rows in chunks; a batch is never cut.
 
     >>> from penstock.lane.envelope import NOTE, batch_of
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
-    >>> parcels = list(packed([note, note]))
-    >>> len(parcels), unpacked(parcels)["value"].to_pylist()
+    >>> chunks = list(packed([note, note]))
+    >>> len(chunks), unpacked(chunks)["value"].to_pylist()
     (1, [b'all is well', b'all is well'])
     """
     gathered: list[pa.RecordBatch] = []
@@ -63,9 +63,9 @@ def packed(batches: Iterable[pa.RecordBatch], wrap: Wrap = parcel_of) -> Iterato
         yield wrap(gathered)
 
 
-def unpacked(parcels: Iterable[bytes]) -> pa.Table:
-    """Return the rows of parcels, in order."""
-    return pa.concat_tables([SCHEMA.empty_table(), *map(opened_parcel, parcels)])
+def unpacked(chunks: Iterable[bytes]) -> pa.Table:
+    """Return the rows of chunks, in order."""
+    return pa.concat_tables([SCHEMA.empty_table(), *map(opened_chunk, chunks)])
 
 
 def write_stream(sink: Any, batches: list[pa.RecordBatch]) -> None:

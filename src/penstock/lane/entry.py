@@ -1,4 +1,4 @@
-"""Where a task of Spark enters: functions of the number of the task and of what comes to it, parcels, to parcels.
+"""Where a task of Spark enters: functions of the number of the task and of what comes to it, chunks, to chunks.
 
 They travel to the workers by name. ``stage`` holds the bytes of the stage as its ``value``: it is broadcast, and read once by a worker.
 """
@@ -15,50 +15,50 @@ from penstock.clock import stopwatch_us
 from penstock.lane import channel, shuffle
 from penstock.lane.channel import Part
 from penstock.lane.chunk import packed
-from penstock.lane.inline_epoch import answer_letter
+from penstock.lane.inline_epoch import run_inline_epoch
 from penstock.lane.kafka_input import Range, read_rows, taken_in
-from penstock.lane.request import decode_orders
+from penstock.lane.request import decode_request
 from penstock.lane.run import restore_lane, run_step
 from penstock.lane.worker import release_resources, worker_for
 
 #: how long tasks that close resources wait for each other: some of them may have no place to run
 MEETING_US = 2_000_000
-#: the lane of a parcel, as Spark wants to be told it
+#: the lane of a chunk, as Spark wants to be told it
 _address = Struct("!q").pack
 
 
-def restore(stage: Any, identity: str, orders: bytes, lane: int, rows: Iterable[Any]) -> list[bytes]:
+def restore(stage: Any, identity: str, request: bytes, lane: int, rows: Iterable[Any]) -> list[bytes]:
     """Bring the shards of a lane nearer to the last barrier."""
     _take_all(rows)
-    return list(packed(restore_lane(worker_for(identity, lambda: stage.value), decode_orders(orders), lane)))
+    return list(packed(restore_lane(worker_for(identity, lambda: stage.value), decode_request(request), lane)))
 
 
-def letter(
-    stage: Any, identity: str, orders: bytes, parts: Sequence[Part], _task: int, rows: Iterable[Any]
+def inline_epoch(
+    stage: Any, identity: str, request: bytes, parts: Sequence[Part], _task: int, rows: Iterable[Any]
 ) -> list[bytes]:
-    """Run the epoch of a letter."""
+    """Run an inline epoch."""
     _take_all(rows)
-    return answer_letter(worker_for(identity, lambda: stage.value), decode_orders(orders), parts)
+    return run_inline_epoch(worker_for(identity, lambda: stage.value), decode_request(request), parts)
 
 
-def attend(stage: Any, identity: str, address: str, _task: int, rows: Iterable[Any]) -> list[bytes]:
-    """Run the epochs of letters, as long as they come."""
+def serve(stage: Any, identity: str, address: str, _task: int, rows: Iterable[Any]) -> list[bytes]:
+    """Run inline epochs as long as they come: the body of a resident task."""
     _take_all(rows)
     worker = worker_for(identity, lambda: stage.value)
-    channel.attend(
+    channel.serve(
         address,
-        lambda orders, parts: answer_letter(worker, decode_orders(orders), parts),
-        lambda orders: worker.follow(decode_orders(orders)),
+        lambda request, parts: run_inline_epoch(worker, decode_request(request), parts),
+        lambda request: worker.follow(decode_request(request)),
     )
     return []
 
 
 def read(
-    stage: Any, identity: str, orders: bytes, parts: Sequence[Sequence[Range]], task: int, rows: Iterable[Any]
+    stage: Any, identity: str, request: bytes, parts: Sequence[Sequence[Range]], task: int, rows: Iterable[Any]
 ) -> Iterator[bytes]:
-    """Read ranges; yield the lane and the parcel of rows, in turn."""
+    """Read ranges; yield the lane and the chunk of rows, in turn."""
     _take_all(rows)
-    worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
+    worker, given = worker_for(identity, lambda: stage.value), decode_request(request)
     moves: list[Any] = []
     found, wrap, lanes = taken_in(worker, given, task, parts[task], moves), worker.wrapping(given), worker.stage.lanes
     yield from _in_turn(shuffle.addressed(found, lanes, wrap=wrap))
@@ -68,14 +68,14 @@ def read(
 def run(
     stage: Any,
     identity: str,
-    orders: bytes,
+    request: bytes,
     level: int,
     parts: Sequence[Sequence[Range]] | None,
     task: int,
     rows: Iterable[Any],
 ) -> Iterator[bytes]:
-    """Run a step. ``parts``: what each task reads; None: parcels come. Yields parcels, before the last step each after its lane."""
-    worker, given = worker_for(identity, lambda: stage.value), decode_orders(orders)
+    """Run a step. ``parts``: what each task reads; None: chunks come. Yields chunks, before the last step each after its lane."""
+    worker, given = worker_for(identity, lambda: stage.value), decode_request(request)
     final: list[bytes] = []
     moves: list[Any] = []
     if parts is None:
@@ -106,10 +106,10 @@ def release(identity: str, meeting: str | None, tasks: int, task: int, rows: Ite
     return []
 
 
-def _in_turn(parcels: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    for lane, parcel in parcels:
+def _in_turn(chunks: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    for lane, chunk in chunks:
         yield _address(lane)
-        yield parcel
+        yield chunk
 
 
 def _take_all(rows: Iterable[Any]) -> None:

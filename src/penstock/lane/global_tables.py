@@ -47,16 +47,16 @@ class GlobalEnvironment:
         self._given: tuple[int, str] = (0, "")
         self._told = 0
 
-    def stores(self, orders: EpochRequest) -> Mapping[str, Any]:
+    def stores(self, request: EpochRequest) -> Mapping[str, Any]:
         """Return the stores, at the offsets of the epoch."""
         if not self._stage.plan.topology.global_stores:
             return {}
-        wanted = offsets(orders.global_ends)
+        wanted = offsets(request.global_ends)
         if self._seen is None or any(self._seen[1].get(place, 0) < end for place, end in wanted.items()):
             with (
                 self._locked()
             ):  # also to open it: a folder that is made or thrown away belongs to nobody else meanwhile
-                state = self._bring_up(orders.incarnation, wanted)
+                state = self._bring_up(request.incarnation, wanted)
         else:
             state = self._state()
         state.release()
@@ -75,16 +75,16 @@ class GlobalEnvironment:
             task.dropped.clear()
         return found
 
-    def take_letters(self, orders: EpochRequest) -> list[Row]:
+    def take_letters(self, request: EpochRequest) -> list[Row]:
         """Return the dead letters of records that this process could not read, once for a run of an epoch, until one is committed.
 
         Every executor keeps a copy of its own, so a record may have a letter of each of them.
         """
-        if self._given[1] == orders.token:
+        if self._given[1] == request.token:
             return []
-        if self._given[0] < orders.epoch:  # an epoch is run when the one before is committed
+        if self._given[0] < request.epoch:  # an epoch is run when the one before is committed
             self._letters = self._letters[self._told :]
-        self._given, self._told = (orders.epoch, orders.token), len(self._letters)
+        self._given, self._told = (request.epoch, request.token), len(self._letters)
         return list(self._letters)
 
     def _state(self) -> LmdbState:

@@ -1,9 +1,9 @@
 """An epoch of few records in one task: all steps, lane after lane, without an exchange.
 
 What an exchange between lanes costs does not depend on the records, and for few of them it is nearly everything. So the driver sends
-all raw rows of such an epoch to one worker, in a letter; the rows that a step makes for a later one go to their lane inside of the
+all raw rows of such an epoch to one worker; the rows that a step makes for a later one go to their lane inside of the
 worker. Each lane runs as it does in a task of its own: the same rows in, the same rows out, numbered by lane. Where there is one step,
-which needs nothing of other lanes, the letter has a part for each lane, and several workers may share it.
+which needs nothing of other lanes, the rows are in a part for each lane, and several workers may share them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Batches = list[pa.RecordBatch]
 
 
 def parts_of(stage: Stage, rows: list[pa.RecordBatch]) -> list[Part]:
-    """Return a letter: a part for each lane, if these need nothing of each other, else one for all of them."""
+    """Return the raw rows of an epoch: a part for each lane, if these need nothing of each other, else one for all of them."""
     (first, *later) = stage.plan.steps
     rows = [pa.concat_batches(rows)] if rows else []
     if later or not first.exchange or not _is_split(stage, rows):
@@ -38,31 +38,31 @@ def _is_split(stage: Stage, rows: Batches) -> bool:
     return not stage.plan.timed and all(len(np.unique(numbers(batch["place"]))) <= 1 for batch in rows)
 
 
-def answer_letter(worker: Worker, orders: EpochRequest, parts: Iterable[Part]) -> list[bytes]:
-    """Run the epoch of a letter, or its part of some lanes; return what leaves it, in parcels.
+def run_inline_epoch(worker: Worker, request: EpochRequest, parts: Iterable[Part]) -> list[bytes]:
+    """Run an inline epoch, or its part of some lanes; return what leaves it, in chunks.
 
     It is one batch: a batch costs the driver as much as many rows.
     """
     found: Batches = []
-    for lane, letter in parts:
+    for lane, rows in parts:
         if lane is None:
-            found += run_letter(worker, orders, letter)
+            found += run_all_steps(worker, request, rows)
         else:
-            rows = pa.ipc.open_stream(letter) if letter else ()
-            found += run_step(worker, orders, worker.stage.plan.steps[0].level, lane, rows, [])
+            batches = pa.ipc.open_stream(rows) if rows else ()
+            found += run_step(worker, request, worker.stage.plan.steps[0].level, lane, batches, [])
     return list(packed(pa.Table.from_batches(found, SCHEMA).combine_chunks().to_batches()))
 
 
-def run_letter(worker: Worker, orders: EpochRequest, letter: bytes) -> Iterator[pa.RecordBatch]:
+def run_all_steps(worker: Worker, request: EpochRequest, rows: bytes) -> Iterator[pa.RecordBatch]:
     """Run all steps of an epoch; yield what leaves the last one, and what earlier ones have made final."""
     moves: Batches = []
-    going = list(_raw_rows(worker, orders, letter, moves))
+    going = list(_raw_rows(worker, request, rows, moves))
     for step in worker.stage.plan.steps:
         lanes = worker.stage.lanes if step.exchange else 1
         by_lane = split(going, "shard" if going and "shard" in going[0].schema.names else "route", lanes)
         going = []
         for lane, batches in enumerate(by_lane):
-            for batch in run_step(worker, orders, step.level, lane, batches, moves):
+            for batch in run_step(worker, request, step.level, lane, batches, moves):
                 if not len(batch):
                     continue
                 # rows that are final never enter a step again, so a batch is of one sort
@@ -76,10 +76,10 @@ def run_letter(worker: Worker, orders: EpochRequest, letter: bytes) -> Iterator[
     yield from going
 
 
-def _raw_rows(worker: Worker, orders: EpochRequest, letter: bytes, moves: Batches) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a letter, with their times; fill ``moves``."""
-    batches = pa.ipc.open_stream(letter) if letter else ()
-    return tell_times(worker, orders, batches, moves)
+def _raw_rows(worker: Worker, request: EpochRequest, rows: bytes, moves: Batches) -> Iterator[pa.RecordBatch]:
+    """Return the raw rows, with their times; fill ``moves``."""
+    batches = pa.ipc.open_stream(rows) if rows else ()
+    return tell_times(worker, request, batches, moves)
 
 
 def _packed(batches: Batches) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads the records of an epoch as raw rows (``lane.ordering``), in the tasks that read or, of a letter, in the driver."""
+"""Reads the records of an epoch as raw rows (``lane.ordering``), in the tasks that read or, of an inline epoch, in the driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH, BATCH_BYTES = 20_000, 1 << 24
 MOST_TIMES = 1.5
 
 
-def read_rows(worker: Worker, orders: EpochRequest, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
+def read_rows(worker: Worker, request: EpochRequest, ranges: Iterable[Range]) -> Iterator[pa.RecordBatch]:
     """Yield the records of ranges as raw rows, range by range, in order of their offsets.
 
     How large records are is not known before they are read: ``EpochTooLarge`` if there are too many of them for one epoch.
@@ -39,7 +39,7 @@ def read_rows(worker: Worker, orders: EpochRequest, ranges: Iterable[Range]) -> 
         waiting: list[pa.RecordBatch] = []
         count = size = 0
         for rows in reader.rows(topic, partition, start, end, READ):
-            waiting.append(raw_batch(rows, orders.topics, worker.stage))
+            waiting.append(raw_batch(rows, request.topics, worker.stage))
             count += rows.size
             size += waiting[-1].nbytes
             meter.add(waiting[-1])
@@ -71,11 +71,11 @@ class _Meter:
 
 
 def taken_in(
-    worker: Worker, orders: EpochRequest, task: int, ranges: Iterable[Range], moves: list[pa.RecordBatch]
+    worker: Worker, request: EpochRequest, task: int, ranges: Iterable[Range], moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield raw rows with their times, then what it took; fill ``moves``, of time. A failure is a row of the envelope."""
     report = TaskReport(READING, task, spent={"read": 0, "exchange": 0})
-    rows = tell_times(worker, orders, read_rows(worker, orders, ranges), moves)
+    rows = tell_times(worker, request, read_rows(worker, request, ranges), moves)
     try:
         since = stopwatch_us()
         for batch in rows:

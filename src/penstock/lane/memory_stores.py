@@ -34,20 +34,20 @@ class WorkerShards(Shards):
         self._memory = MemoryShards(stage, self) if len(kept) < len(self._specs) else None
         self._specs = kept
 
-    def open(self, shard: int, orders: EpochRequest, *, back: bool = True) -> ShardState:
+    def open(self, shard: int, request: EpochRequest, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier, as ``Shards.open`` does."""
-        state = super().open(shard, orders, back=back)
+        state = super().open(shard, request, back=back)
         if self._memory is None:
             return state
-        return SplitState(state, self._memory.open(shard, orders, back=back), self._memory.names)
+        return SplitState(state, self._memory.open(shard, request, back=back), self._memory.names)
 
-    def approach(self, shard: int, orders: EpochRequest) -> tuple[int, int]:
+    def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""
         if self._memory is None:
-            return super().approach(shard, orders)
+            return super().approach(shard, request)
         before = self.restored + self._memory.restored
-        _, left = super().approach(shard, orders)
-        _, more = self._memory.approach(shard, orders)
+        _, left = super().approach(shard, request)
+        _, more = self._memory.approach(shard, request)
         return self.restored + self._memory.restored - before, left + more
 
     def close(self) -> None:
@@ -71,19 +71,19 @@ class MemoryShards(Shards):
             if other != self.folder:
                 shutil.rmtree(other, ignore_errors=True)
 
-    def open(self, shard: int, orders: EpochRequest, *, back: bool = True) -> ShardState:
+    def open(self, shard: int, request: EpochRequest, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier: this run's, no earlier one's."""
-        return super().open(shard, self._of_this_run(orders), back=back)
+        return super().open(shard, self._of_this_run(request), back=back)
 
-    def approach(self, shard: int, orders: EpochRequest) -> tuple[int, int]:
+    def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""
-        return super().approach(shard, self._of_this_run(orders))
+        return super().approach(shard, self._of_this_run(request))
 
-    def _of_this_run(self, orders: EpochRequest) -> EpochRequest:
+    def _of_this_run(self, request: EpochRequest) -> EpochRequest:
         ours = f"@{self.stage.run}"
-        if orders.incarnation.endswith(ours):
-            return orders
-        return msgspec.structs.replace(orders, incarnation=orders.incarnation + ours)
+        if request.incarnation.endswith(ours):
+            return request
+        return msgspec.structs.replace(request, incarnation=request.incarnation + ours)
 
     def pending_folder(self, shard: int) -> Path:
         """Return where the writes of an epoch are kept: with those of the persistent stores."""

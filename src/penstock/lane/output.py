@@ -45,12 +45,12 @@ MANY = 1000
 class Outbox:
     """Makes batches of what one task of a step gives out, in order. Few rows wait until ``rest`` is asked for."""
 
-    def __init__(self, stage: Stage, orders: EpochRequest, step: Step, task: int) -> None:
+    def __init__(self, stage: Stage, request: EpochRequest, step: Step, task: int) -> None:
         self._stage = stage
         self._step = step
-        self._with_places = stage.keeps_raw or orders.places
+        self._with_places = stage.keeps_raw or request.places
         self._number = task
-        self._topic_number = {topic: number for number, topic in enumerate(orders.topics)}
+        self._topic_number = {topic: number for number, topic in enumerate(request.topics)}
         self._emitted = 0
         self._siblings = Siblings()
         #: how many sinks of the step lead to each sub-topology

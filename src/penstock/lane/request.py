@@ -34,7 +34,7 @@ class Stage:
     state_dir: str
     bootstrap_servers: str
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    #: a folder that all tasks share, for parcels on their way; None: there is none
+    #: a folder that all tasks share, for chunks on their way; None: there is none
     staging: str | None = None
     #: names this run of the application: local state is checked once in each, what is kept in memory is gone with it
     run: str = ""
@@ -85,7 +85,7 @@ class Stage:
         return next(step for step in self.plan.steps if step.level == level)
 
 
-class ShardOrder(msgspec.Struct, frozen=True, array_like=True):
+class ShardRequest(msgspec.Struct, frozen=True, array_like=True):
     """Where a shard stands at the last barrier.
 
     ``version`` names the last committed epoch that wrote to it ("" before the first), ``before`` the one before that;
@@ -105,7 +105,7 @@ class EpochRequest(msgspec.Struct, frozen=True):
     token: str
     #: names the life of the application: local state of another life is thrown away
     incarnation: str
-    shards: tuple[ShardOrder, ...]
+    shards: tuple[ShardRequest, ...]
     #: store → end offset of its changelog, by shard
     changelogs: dict[str, list[int]]
     #: next offsets of the source partitions: what stores without a changelog of their own are restored from
@@ -163,8 +163,8 @@ class TaskReport(msgspec.Struct):
     spent: dict[str, int] = {}
 
 
-encode_orders = msgspec.msgpack.Encoder().encode
-decode_orders = msgspec.msgpack.Decoder(EpochRequest).decode
+encode_request = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(EpochRequest).decode
 encode_report = msgspec.msgpack.Encoder().encode
 decode_report = msgspec.msgpack.Decoder(TaskReport).decode
 

@@ -61,11 +61,11 @@ PART = 1024
 
 
 def run_step(
-    worker: Worker, orders: EpochRequest, level: int, task: int, batches: Batches, moves: list[pa.RecordBatch]
+    worker: Worker, request: EpochRequest, level: int, task: int, batches: Batches, moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run one step in one task; a failure is a row, too. ``moves``: of time, filled once all batches are there."""
     try:
-        yield from StepRun(worker, orders, level, task, moves).run(batches)
+        yield from StepRun(worker, request, level, task, moves).run(batches)
     except GeneratorExit:
         worker.calls.give_up()
         raise
@@ -75,25 +75,25 @@ def run_step(
 
 
 def tell_times(
-    worker: Worker, orders: EpochRequest, batches: Batches, moves: list[pa.RecordBatch]
+    worker: Worker, request: EpochRequest, batches: Batches, moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Fill in, where the records are read, the timestamp of each and the partition time; add the moves of time to ``moves``."""
     sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
-    before, marks = offsets(orders.reached), offsets(orders.marks)
+    before, marks = offsets(request.reached), offsets(request.marks)
     for batch in batches:
         rows = ordering.numbered(pa.Table.from_batches([batch]))
-        rows = sources.extract_times(rows, orders.topics, orders.source_of, before)
-        rows = sources.ask_marks(rows, orders.topics, orders.source_of)
+        rows = sources.extract_times(rows, request.topics, request.source_of, before)
+        rows = sources.ask_marks(rows, request.topics, request.source_of)
         judged = rows.reached == JUDGE
         times = np.where(judged, -1, rows.timestamp)
         known = dict(before)
-        rows, after = ordering.reach(rows._replace(timestamp=times), orders.topics, before)
+        rows, after = ordering.reach(rows._replace(timestamp=times), request.topics, before)
         before.update(after)
-        rows, after = ordering.reach_marks(rows, orders.topics, marks)
+        rows, after = ordering.reach_marks(rows, request.topics, marks)
         marks.update(after)
         if worker.stage.plan.timed:
             moves.append(
-                _moves_of(rows, sources.watermarks(rows, orders.topics, orders.source_of), judged, known, orders)
+                _moves_of(rows, sources.watermarks(rows, request.topics, request.source_of), judged, known, request)
             )
         told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
@@ -105,7 +105,7 @@ def tell_times(
 
 
 def _moves_of(
-    rows: SourceRows, watermarks: Any, judged: Any, known: ordering.Times, orders: EpochRequest
+    rows: SourceRows, watermarks: Any, judged: Any, known: ordering.Times, request: EpochRequest
 ) -> pa.RecordBatch:
     """Return the records of a batch that moved the time of their partition."""
     order = ordering.order_by((rows.offset, rows.partition, rows.topic))
@@ -113,25 +113,25 @@ def _moves_of(
     partition = (rows.topic * PARTITIONS + rows.partition)[order]
     moves = find_moves(partition, rows.offset[order], rows.reached[order], watermarks[order])
     # the first row of a partition in a batch has moved it only if it is further than those before
-    before = _known_of(moves.partition, known, orders)
+    before = _known_of(moves.partition, known, request)
     return moves.where((moves.reached > before) | (moves.watermark != moves.reached)).batch()
 
 
-def _known_of(partitions: Any, known: ordering.Times, orders: EpochRequest) -> Any:
+def _known_of(partitions: Any, known: ordering.Times, request: EpochRequest) -> Any:
     numbers, at = np.unique(partitions, return_inverse=True)
-    places = [(orders.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers.tolist()]
+    places = [(request.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers.tolist()]
     return np.array([known.get(place, -1) for place in places], dtype=np.int64)[at]
 
 
-def restore_lane(worker: Worker, orders: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
+def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
     """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the orders allow; report what is left."""
     report = TaskReport(0, lane)
     try:
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
-            done, left = worker.shards.approach(shard, orders)
+            done, left = worker.shards.approach(shard, request)
             report.records += done
             report.left += left
-        worker.global_stores(orders)
+        worker.global_stores(request)
         yield batch_of(NOTE, order_of(0, lane, 1), [[""], [lane], [None], [encode_report(report)], [0]])
     except Exception as error:
         yield batch_of(FAILURE, order_of(0, lane, 1), [[""], [0], [None], [pack_failure(error)], [0]])
@@ -141,12 +141,12 @@ class StepRun:
     """One step in one task. ``task`` is the lane, or where there was no exchange the number of the reading task."""
 
     def __init__(
-        self, worker: Worker, orders: EpochRequest, level: int, task: int, moves: list[pa.RecordBatch]
+        self, worker: Worker, request: EpochRequest, level: int, task: int, moves: list[pa.RecordBatch]
     ) -> None:
         self._moves = moves
         self._worker = worker
         self._stage = worker.stage
-        self._orders = orders
+        self._orders = request
         self._level = level
         self._number = task
         self._step = worker.stage.step(level)
@@ -156,19 +156,19 @@ class StepRun:
         #: there is no order between partitions to keep; of records that are counted together the last one counts
         self._as_read = not self._step.exchange and not self._step.timed and not worker.stage.plan.counting
         #: rows need not wait for each other either, as all are of one topic, and nothing is held back
-        self._as_they_come = self._as_read and self._in_windows and not self._step.waits and len(orders.topics) == 1
+        self._as_they_come = self._as_read and self._in_windows and not self._step.waits and len(request.topics) == 1
         #: how far the partitions are, and their watermarks
-        self._reached, self._marks = offsets(orders.reached), offsets(orders.marks)
+        self._reached, self._marks = offsets(request.reached), offsets(request.marks)
         self._waking = self._waking_shards()
         self._timelines: Timelines | None = None
         self._tasks: dict[int, Task] = {}
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
         self._report = TaskReport(level, task)
-        self._outbox = Outbox(worker.stage, orders, self._step, task)
-        self._globals = worker.global_stores(orders)
+        self._outbox = Outbox(worker.stage, request, self._step, task)
+        self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
-        self._letters = worker.take_letters(orders)
+        self._letters = worker.take_letters(request)
         #: sources of which records have come that cannot be read
         self._unreadable: set[str] = set()
         self._since = stopwatch_us()
@@ -218,26 +218,26 @@ class StepRun:
 
     def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
-        orders, stage = self._orders, self._stage
+        request, stage = self._orders, self._stage
         self._report.records += len(table)
         self._report.size += table.nbytes
         rows = ordering.numbered(table)
         told = "reached" in table.column_names
         if not told:
-            rows = self._sources.extract_times(rows, orders.topics, orders.source_of, self._reached)
-            rows = self._sources.ask_marks(rows, orders.topics, orders.source_of)
+            rows = self._sources.extract_times(rows, request.topics, request.source_of, self._reached)
+            rows = self._sources.ask_marks(rows, request.topics, request.source_of)
         judged = rows.reached == JUDGE
         if judged.any():
             bad, rows = rows.where(judged), rows.where(~judged)
-            self._sources.judge(bad, orders.topics, orders.source_of, self._task(self._first_shard()))
+            self._sources.judge(bad, request.topics, request.source_of, self._task(self._first_shard()))
         if told:
-            after, marks = _greatest(rows, rows.reached, orders.topics), {}
+            after, marks = _greatest(rows, rows.reached, request.topics), {}
             if rows.mark is not None:
-                marks = _greatest(rows, rows.mark, orders.topics)
+                marks = _greatest(rows, rows.mark, request.topics)
         else:
             known = dict(self._reached)
-            rows, after = ordering.reach(rows, orders.topics, self._reached)
-            rows, marks = ordering.reach_marks(rows, orders.topics, self._marks)
+            rows, after = ordering.reach(rows, request.topics, self._reached)
+            rows, marks = ordering.reach_marks(rows, request.topics, self._marks)
             self._reached.update(after)
             self._marks.update(marks)
         self._report.reached += [(topic, partition, time) for (topic, partition), time in after.items()]
@@ -245,16 +245,16 @@ class StepRun:
         if not self._step.exchange:  # no state: one task runs them all
             rows = rows._replace(shard=np.zeros_like(rows.shard))
         if not told and stage.plan.timed:  # where the records are read: the moves go on to the lanes
-            watermarks = self._sources.watermarks(rows, orders.topics, orders.source_of)
-            self._moves.append(_moves_of(rows, watermarks, np.zeros(len(watermarks), dtype=bool), known, orders))
-        own = [n for n, topic in enumerate(orders.topics) if orders.source_of[topic] in self._step.sources]
+            watermarks = self._sources.watermarks(rows, request.topics, request.source_of)
+            self._moves.append(_moves_of(rows, watermarks, np.zeros(len(watermarks), dtype=bool), known, request))
+        own = [n for n, topic in enumerate(request.topics) if request.source_of[topic] in self._step.sources]
         mine = np.isin(rows.topic, own)
         if not mine.all():
-            for batch in raw_batches(rows.where(~mine), orders.topics, orders.source_of):
+            for batch in raw_batches(rows.where(~mine), request.topics, request.source_of):
                 assert not isinstance(batch, Mixed)
                 yield self._outbox.pass_on(batch)
             rows = rows.where(mine)
-        return raw_batches(rows, orders.topics, orders.source_of, self._mixes, as_read=self._as_read)
+        return raw_batches(rows, request.topics, request.source_of, self._mixes, as_read=self._as_read)
 
     def _rekeyed(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split envelope rows: own records are work, pending writes are read through, all others ride on."""
@@ -406,10 +406,10 @@ class StepRun:
     def _times(self) -> Timelines:
         """Return the times of the epoch; to be asked when all that comes to the step is there."""
         if self._timelines is None:
-            orders = self._orders
-            known = [(topic, partition) for topic, partition, _ in orders.reached]
+            request = self._orders
+            known = [(topic, partition) for topic, partition, _ in request.reached]
             moves = Moves.of(self._moves)
-            self._timelines = Timelines(moves, orders.topics, orders.source_of, orders.told.feeds, known)
+            self._timelines = Timelines(moves, request.topics, request.source_of, request.told.feeds, known)
         return self._timelines
 
     def _first_shard(self) -> int:
@@ -424,11 +424,11 @@ class StepRun:
         return task
 
     def _open(self, shard: int) -> Task:
-        stage, orders = self._stage, self._orders
+        stage, request = self._stage, self._orders
         state: ShardState = MemoryState()
         if self._step.stores:
-            state = self._states[shard] = self._worker.shards.open(shard, orders)
-            self._worker.shards.clear_pending(shard, orders.token)
+            state = self._states[shard] = self._worker.shards.open(shard, request)
+            self._worker.shards.clear_pending(shard, request.token)
             if shard in self._handed:
                 state = OverlayState(state, self._handed[shard])
         task = Task(
@@ -437,10 +437,10 @@ class StepRun:
             state,
             application_id=stage.application_id,
             config=stage.config,
-            clock=StillClock(orders.now),
+            clock=StillClock(request.now),
             nodes=self._step.nodes,
             global_stores=self._globals,
-            views=lambda name: self._worker.view(name, orders),
+            views=lambda name: self._worker.view(name, request),
             partitions=self._partitions,
             for_one_epoch=True,
             calls=partial(self._worker.calls.caller, 0),  # a worker runs one lane at a time, any of them
@@ -452,10 +452,10 @@ class StepRun:
             scopes=stage.plan.scopes,
             batch_paths=stage.plan.batch_paths,
         )
-        snapshot = orders.snapshots.get(self._level, {}).get(shard)
+        snapshot = request.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:
             task.resume(snapshot)
-        for level, shots in orders.snapshots.items():  # a store that steps share is as far as any of them brought it
+        for level, shots in request.snapshots.items():  # a store that steps share is as far as any of them brought it
             if level != self._level and shard in shots:
                 task.resume_stores(shots[shard]["stores"])
         task.begin()

@@ -27,7 +27,7 @@ import numpy as np
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
 from penstock.lane.decoding import without_unreadable
-from penstock.lane.request import EpochRequest, ShardOrder, Stage, offsets
+from penstock.lane.request import EpochRequest, ShardRequest, Stage, offsets
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
 from penstock.log.reader import KafkaReader
@@ -96,12 +96,12 @@ class Shards:
         """Return where the writes of an epoch that is not known to be committed are kept."""
         return self.path(shard)
 
-    def open(self, shard: int, orders: EpochRequest, *, back: bool = True) -> ShardState:
+    def open(self, shard: int, request: EpochRequest, *, back: bool = True) -> ShardState:
         """Return the state of a shard at the last barrier. What was read to find out is what the caller goes on reading.
 
         ``back``: make it anew if it is at a later barrier, which then was none; else raise ``ShardIsNewer``.
         """
-        wanted = (orders.incarnation, orders.shards[shard].version)
+        wanted = (request.incarnation, request.shards[shard].version)
         state = self._state(shard)
         standing = _standing(state)
         if (standing.incarnation, standing.version) != wanted:
@@ -109,7 +109,7 @@ class Shards:
                 state = self._state_alone(shard)
                 if not back and _is_beyond(_standing(state), *wanted):
                     raise ShardIsNewer(f"shard {shard} has come to a barrier after {wanted[1]}")
-                self._bring_up(shard, orders.shards[shard], orders, state)
+                self._bring_up(shard, request.shards[shard], request, state)
             state = self._state(shard)
         state.may_reopen = back
         return state
@@ -139,15 +139,15 @@ class Shards:
         state.look()  # what is made at the first look is made under the lock
         return state
 
-    def approach(self, shard: int, orders: EpochRequest) -> tuple[int, int]:
+    def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
         """Bring a shard to the last barrier, or nearer by so many rows as the orders allow; return rows read, offsets left."""
         before = self.restored
-        self.open(shard, orders)
+        self.open(shard, request)
         standing = self.standing(shard)
         left = 0
         if standing.version is None:
             read = {name: dict(places) for name, places in standing.read.items()}
-            for name, places in self._ends(shard, orders).items():
+            for name, places in self._ends(shard, request).items():
                 left += sum(max(0, end - read.get(name, {}).get(partition, 0)) for partition, end in places)
         return self.restored - before, left
 
@@ -182,25 +182,25 @@ class Shards:
 
     # ---- to the last barrier
 
-    def _bring_up(self, shard: int, order: ShardOrder, orders: EpochRequest, state: LmdbState) -> None:
+    def _bring_up(self, shard: int, order: ShardRequest, request: EpochRequest, state: LmdbState) -> None:
         standing = _standing(state)
-        if standing.incarnation != orders.incarnation:
+        if standing.incarnation != request.incarnation:
             if standing.incarnation:
                 state.destroy()
                 state = self._open_alone(shard)
-            standing = ShardCheckpoint(orders.incarnation)
+            standing = ShardCheckpoint(request.incarnation)
         if standing.version == order.version:
             return
-        if standing.version == order.before and self._apply_pending(state, standing, shard, order, orders):
+        if standing.version == order.before and self._apply_pending(state, standing, shard, order, request):
             return
-        if self._ahead(standing, shard, orders) or self._too_old(standing):
+        if self._ahead(standing, shard, request) or self._too_old(standing):
             state.destroy()
             state = self._open_alone(shard)
-            standing = ShardCheckpoint(orders.incarnation)
-        self._restore(state, standing, shard, order, orders)
+            standing = ShardCheckpoint(request.incarnation)
+        self._restore(state, standing, shard, order, request)
 
     def _apply_pending(
-        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardOrder, orders: EpochRequest
+        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardRequest, request: EpochRequest
     ) -> bool:
         """Apply the files that lead to the version; False if one is not here, or not of this version of the program."""
         try:
@@ -210,7 +210,7 @@ class Shards:
             with state.batch():
                 for data in files:
                     pending.apply(state, data, self._specs)
-                self._stand(state, standing, order.version, self._ends(shard, orders))
+                self._stand(state, standing, order.version, self._ends(shard, request))
         except FileNotFoundError:
             return False
         except pending.Unreadable as error:
@@ -218,9 +218,9 @@ class Shards:
             return False
         return True
 
-    def _ahead(self, standing: ShardCheckpoint, shard: int, orders: EpochRequest) -> bool:
+    def _ahead(self, standing: ShardCheckpoint, shard: int, request: EpochRequest) -> bool:
         """Whether the copy has read more than there is: its topics were made anew."""
-        ends = self._ends(shard, orders)
+        ends = self._ends(shard, request)
         return any(
             offset > dict(ends.get(store, ())).get(partition, 0)
             for store, read in standing.read.items()
@@ -233,15 +233,15 @@ class Shards:
         return bool(standing.read) and SystemClock().now_ms() - standing.at > OLDEST_MS
 
     def _restore(
-        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardOrder, orders: EpochRequest
+        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardRequest, request: EpochRequest
     ) -> None:
         """Read what is missing. A store without a changelog keeps what it has only if nothing is missing: it begins anew."""
         for name, spec in self._specs.items():
             if not spec.logged and spec.source_topic is None:
                 for part in [n for n in state.names() if n == name or n.startswith(f"{name}/")]:
                     state.drop(part)
-        ends = self._ends(shard, orders)
-        budget = self.restored + orders.restore_limit if orders.restore_limit else None
+        ends = self._ends(shard, request)
+        budget = self.restored + request.restore_limit if request.restore_limit else None
         for name, places in ends.items():
             read = dict(standing.read.get(name, ()))
             for partition, end in places:
@@ -321,15 +321,15 @@ class Shards:
         """Whether all records of a source topic go to one shard."""
         return any(topic in self.stage.sources[name].topics for name in self.stage.plan.one_shard)
 
-    def _ends(self, shard: int, orders: EpochRequest) -> dict[str, list[tuple[int, int]]]:
+    def _ends(self, shard: int, request: EpochRequest) -> dict[str, list[tuple[int, int]]]:
         """Return up to where each logged store's log is part of the last barrier."""
-        positions = offsets(orders.positions)
+        positions = offsets(request.positions)
         ends: dict[str, list[tuple[int, int]]] = {}
         for name, spec in self._specs.items():
             if spec.source_topic is not None:
                 ends[name] = sorted((p, end) for (topic, p), end in positions.items() if topic == spec.source_topic)
-            elif spec.logged and name in orders.changelogs:
-                ends[name] = [(shard, orders.changelogs[name][shard])]
+            elif spec.logged and name in request.changelogs:
+                ends[name] = [(shard, request.changelogs[name][shard])]
         return ends
 
     def _stand(

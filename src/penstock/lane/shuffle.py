@@ -1,4 +1,4 @@
-"""On the way to a step: rows in parcels with an address, so that Spark moves a few cells and not every row.
+"""On the way to a step: rows in chunks with an address, so that Spark moves a few cells and not every row.
 
 Rows for a later step go to their lane. Rows that are final go along with any of them, unopened, until they leave the last step.
 """
@@ -10,28 +10,28 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.lane.chunk import Wrap, opened_parcel, parcel_of
+from penstock.lane.chunk import Wrap, chunk_of, opened_chunk
 from penstock.lane.envelope import PENDING
 
-#: a parcel is closed once it holds as many bytes
+#: a chunk is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 22
-#: the first byte of a parcel tells whether its rows go to a lane, are final, or are moves of time
+#: the first byte of a chunk tells whether its rows go to a lane, are final, or are moves of time
 GOING, FINAL, MOVES = b"\0", b"\1", b"\2"
 
 
 def addressed(
-    batches: Iterable[pa.RecordBatch], lanes: int, final: Iterable[bytes] = (), wrap: Wrap = parcel_of
+    batches: Iterable[pa.RecordBatch], lanes: int, final: Iterable[bytes] = (), wrap: Wrap = chunk_of
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield rows in parcels, each with its lane: raw rows, or those of the envelope. ``final``: parcels that were final before.
+    """Yield rows in chunks, each with its lane: raw rows, or those of the envelope. ``final``: chunks that were final before.
 
     >>> from penstock.lane.envelope import NOTE, RECORD, batch_of
     >>> records = batch_of(RECORD, pa.array([0, 1, 3]), [["in"] * 3, [0, 1, 3], [None] * 3, [b"a", b"b", b"c"], [0] * 3])
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
-    >>> parcels = list(addressed([records, note], 2))
-    >>> [(lane, parcel[:1] == FINAL) for lane, parcel in parcels]
+    >>> chunks = list(addressed([records, note], 2))
+    >>> [(lane, chunk[:1] == FINAL) for lane, chunk in chunks]
     [(0, False), (1, False), (0, True)]
     >>> rides = []
-    >>> rows = opened([parcel for _, parcel in parcels[1:]], rides, [])
+    >>> rows = opened([chunk for _, chunk in chunks[1:]], rides, [])
     >>> [batch["value"].to_pylist() for batch in rows], len(rides)
     ([[b'b', b'c']], 1)
     """
@@ -46,27 +46,27 @@ def addressed(
                 del sizes[lane]
     for lane, together in waiting.items():
         yield _addressed(lane, wrap(together))
-    for parcel in final:
-        yield _addressed(_FINAL, parcel)
+    for chunk in final:
+        yield _addressed(_FINAL, chunk)
 
 
-def moves_to_all(moves: list[pa.RecordBatch], lanes: int, wrap: Wrap = parcel_of) -> Iterator[tuple[int, bytes]]:
-    """Yield the moves of time in a parcel for each lane; to be called when all rows have gone."""
+def moves_to_all(moves: list[pa.RecordBatch], lanes: int, wrap: Wrap = chunk_of) -> Iterator[tuple[int, bytes]]:
+    """Yield the moves of time in a chunk for each lane; to be called when all rows have gone."""
     if any(len(batch) for batch in moves):
-        parcel = MOVES + wrap(moves)
+        chunk = MOVES + wrap(moves)
         for lane in range(lanes):
-            yield lane, parcel
+            yield lane, chunk
 
 
-def opened(parcels: Iterable[bytes], final: list[bytes], moves: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the parcels of a lane; those that are final are put aside, unopened, and so are moves of time."""
-    for parcel in parcels:
-        if parcel[:1] == FINAL:
-            final.append(parcel[1:])
-        elif parcel[:1] == MOVES:
-            moves += opened_parcel(memoryview(parcel)[1:]).to_batches()
+def opened(chunks: Iterable[bytes], final: list[bytes], moves: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the chunks of a lane; those that are final are put aside, unopened, and so are moves of time."""
+    for chunk in chunks:
+        if chunk[:1] == FINAL:
+            final.append(chunk[1:])
+        elif chunk[:1] == MOVES:
+            moves += opened_chunk(memoryview(chunk)[1:]).to_batches()
         else:
-            yield from opened_parcel(memoryview(parcel)[1:]).to_batches()
+            yield from opened_chunk(memoryview(chunk)[1:]).to_batches()
 
 
 #: stands for the lane of rows that are final
@@ -90,5 +90,5 @@ def _by_lane(batch: pa.RecordBatch, lanes: int) -> Iterator[tuple[int, pa.Record
         yield number, batch if mine.all() else batch.filter(pa.array(mine))
 
 
-def _addressed(lane: int, parcel: bytes) -> tuple[int, bytes]:
-    return (0, FINAL + parcel) if lane == _FINAL else (lane, GOING + parcel)
+def _addressed(lane: int, chunk: bytes) -> tuple[int, bytes]:
+    return (0, FINAL + chunk) if lane == _FINAL else (lane, GOING + chunk)

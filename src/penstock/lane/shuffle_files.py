@@ -1,4 +1,4 @@
-"""Files for parcels between tasks that share a machine. Those of an epoch that is over are written over.
+"""Files for chunks between tasks that share a machine. Those of an epoch that is over are written over.
 
 A page of a file that is there is written in a tenth of the time that a new one takes: the kernel need not find, clear and free it.
 
@@ -22,15 +22,15 @@ class ShuffleFiles:
     """The files of this process in a folder. Their names begin with its number, so that the driver knows whose they are.
 
     >>> import tempfile
-    >>> from penstock.lane.chunk import opened_parcel
+    >>> from penstock.lane.chunk import opened_chunk
     >>> folder, rows = tempfile.TemporaryDirectory(), pa.RecordBatch.from_pydict({"a": [1, 2]})
     >>> shelf = ShuffleFiles(folder.name)
     >>> shelf.begin(1, "first run")
     >>> shelf.stage([rows]) == shelf.stage([rows]), len(os.listdir(folder.name))
     (False, 2)
     >>> shelf.begin(2, "second run")
-    >>> parcel = shelf.stage([rows.slice(1)])
-    >>> opened_parcel(parcel)["a"].to_pylist(), len(os.listdir(folder.name))
+    >>> chunk = shelf.stage([rows.slice(1)])
+    >>> opened_chunk(chunk)["a"].to_pylist(), len(os.listdir(folder.name))
     ([2], 2)
     """
 
@@ -59,7 +59,7 @@ class ShuffleFiles:
         self._epoch, self._token = epoch, token
 
     def stage(self, batches: list[pa.RecordBatch]) -> bytes:
-        """Leave rows in a file; return the parcel, which is its name."""
+        """Leave rows in a file; return the chunk, which is its name."""
         path = self._free.pop() if self._free else f"{self._folder}/{os.getpid()}.{next(self._names)}"
         self._used.append(path)
         size = sum(batch.nbytes for batch in batches)

@@ -17,7 +17,7 @@ from typing import Any
 from penstock.clock import SystemClock
 from penstock.errors import StoreError, nearest
 from penstock.lane.async_calls import CallPool
-from penstock.lane.chunk import Wrap, parcel_of
+from penstock.lane.chunk import Wrap, chunk_of
 from penstock.lane.decoding import Sources
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory import keep_freed_memory
@@ -72,34 +72,34 @@ class Worker:
         self._globals.close()
         self.shards.close()
 
-    def wrapping(self, orders: EpochRequest) -> Wrap:
-        """Return what makes parcels of rows that go to other tasks of the epoch and to the driver."""
+    def wrapping(self, request: EpochRequest) -> Wrap:
+        """Return what makes chunks of rows that go to other tasks of the epoch and to the driver."""
         if self._shelf is None:
-            return parcel_of
-        self._shelf.begin(orders.epoch, orders.token)
+            return chunk_of
+        self._shelf.begin(request.epoch, request.token)
         return self._shelf.stage
 
     def unique(self) -> str:
         """Return a name that no other task has."""
         return f"{os.getpid()}.{next(self._numbers)}"
 
-    def global_stores(self, orders: EpochRequest) -> Mapping[str, Any]:
+    def global_stores(self, request: EpochRequest) -> Mapping[str, Any]:
         """Return the global tables, at the offsets of the epoch."""
-        return self._globals.stores(orders)
+        return self._globals.stores(request)
 
-    def take_letters(self, orders: EpochRequest) -> list[Row]:
+    def take_letters(self, request: EpochRequest) -> list[Row]:
         """Return the dead letters of records that the global tables could not read."""
-        return self._globals.take_letters(orders)
+        return self._globals.take_letters(request)
 
     def take_dropped(self) -> list[tuple[str, str, int]]:
         """Return what the global tables have dropped since the last call: (node, reason, count)."""
         return self._globals.take_dropped()
 
-    def follow(self, orders: EpochRequest) -> None:
+    def follow(self, request: EpochRequest) -> None:
         """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""
         for shard in sorted(self.written):
-            self.shards.open(shard, orders).release()
-            self.shards.drop_pending(shard, orders.shards[shard].pending)
+            self.shards.open(shard, request).release()
+            self.shards.drop_pending(shard, request.shards[shard].pending)
         self.written.clear()
 
     def partitions(self, topic: str, known: Mapping[str, int]) -> int:
@@ -110,32 +110,32 @@ class Worker:
             self._known_partitions[topic] = self.shards.log.admin.partitions([topic])[topic]
         return self._known_partitions[topic]
 
-    def view(self, name: str, orders: EpochRequest) -> Any:
+    def view(self, name: str, request: EpochRequest) -> Any:
         """Return a read-only view of any store, over all shards, at the last barrier. Raises ``ShardIsNewer`` if it is past."""
         token, views = self._views
-        if token != orders.token:
+        if token != request.token:
             views = {}
-            self._views = (orders.token, views)
+            self._views = (request.token, views)
         if name not in views:
-            views[name] = self._open_view(name, orders)
+            views[name] = self._open_view(name, request)
         return views[name]
 
-    def _open_view(self, name: str, orders: EpochRequest) -> Any:
+    def _open_view(self, name: str, request: EpochRequest) -> Any:
         topology = self.stage.plan.topology
         if name in topology.global_stores:
-            return merged_view(topology.stores[name], [self.global_stores(orders)[name]])
+            return merged_view(topology.stores[name], [self.global_stores(request)[name]])
         if name not in topology.stores:
             known = list(topology.stores)
             raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
         if not any(name in step.stores for step in self.stage.plan.steps):
             raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
         spec = topology.stores[name]
-        return merged_view(spec, [self._open_store(spec, shard, orders) for shard in range(self.stage.shards)])
+        return merged_view(spec, [self._open_store(spec, shard, request) for shard in range(self.stage.shards)])
 
-    def _open_store(self, spec: StoreSpec, shard: int, orders: EpochRequest) -> Any:
+    def _open_store(self, spec: StoreSpec, shard: int, request: EpochRequest) -> Any:
         """Open a store of a shard, to be read, with the time that its steps have told: by that it knows what has expired."""
-        store = open_store(spec, self.shards.open(shard, orders, back=False), Standalone())
-        for shots in orders.snapshots.values():
+        store = open_store(spec, self.shards.open(shard, request, back=False), Standalone())
+        for shots in request.snapshots.values():
             told = shots.get(shard, {}).get("stores", {}).get(spec.name)
             if told is not None:
                 store.resume(told)
