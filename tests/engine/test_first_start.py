@@ -48,7 +48,9 @@ def run_epoch(log, *, rows=3, commit=True):
     topology = counting()
     ensure_own(log, topology, "shop", 2, 1)
     committed = replace(
-        CommittedState("shop", "life", 1, (ShardRequest(), ShardRequest())), epoch=1, changelogs={"counts": [rows + 1, 0]}
+        CommittedState("shop", "life", 1, (ShardRequest(), ShardRequest())),
+        epoch=1,
+        changelogs={"counts": [rows + 1, 0]},
     )
     record = committed.record(
         "1.a", fingerprint=fingerprint(topology), topology=pack(canonical_topology(topology)), committed_at=1
