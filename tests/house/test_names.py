@@ -39,3 +39,43 @@ def test_a_class_name_exists_once():
         for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE):
             found.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+#: words of the first version that hide a known term (STYLE); no module and no class is called so
+OLD = {
+    *(
+        "letter",
+        "courier",
+        "post",
+        "parcel",
+        "shelf",
+        "staging",
+        "orders",
+        "told",
+        "heard",
+        "ledger",
+        "standing",
+        "ahead",
+    ),
+    *(
+        "soundings",
+        "alignment",
+        "measure",
+        "settlement",
+        "outage",
+        "judge",
+        "chatter",
+        "irregular",
+        "unreadable",
+        "meeting",
+    ),
+    *("met", "sheet", "gathered", "incoming", "tap", "taps", "patience", "inbox", "outbox", "intake", "apart", "story"),
+}
+
+
+def test_no_module_and_no_class_has_an_old_name():
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        names = [path.stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
+        words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+", name)}
+        if path.stem != "dead_letters":
+            assert not words & OLD, path

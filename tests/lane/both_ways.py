@@ -30,7 +30,7 @@ from penstock.lane.envelope import (
     unpack_headers,
 )
 from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.output import Outbox
+from penstock.lane.output import StepOutput
 from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
@@ -268,5 +268,5 @@ def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         monkeypatch.setattr(Task, name, noted)
     monkeypatch.setattr(Task, "process_all", lambda *_: pytest.fail("records went one by one"))
     for leaving in ("_sinks", "_records"):
-        monkeypatch.setattr(Outbox, leaving, lambda *_: pytest.fail("records left one by one"))
+        monkeypatch.setattr(StepOutput, leaving, lambda *_: pytest.fail("records left one by one"))
     return taken

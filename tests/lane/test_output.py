@@ -13,7 +13,7 @@ from penstock.batch.column import Column
 from penstock.batch.provenance import provenance_of
 from penstock.lane import output
 from penstock.lane.envelope import CHANGELOG, SINK
-from penstock.lane.output import Outbox
+from penstock.lane.output import StepOutput
 from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.sink import Row, SinkBatch
 from penstock.plan.plan import make_plan
@@ -32,7 +32,7 @@ def box():
     stage = Stage(
         make_plan(builder.build()), "app", configuration.load({"application_id": "app"}, environ={}), 4, 1, "", ""
     )
-    return Outbox(stage, ORDERS, stage.plan.steps[0], 0)
+    return StepOutput(stage, ORDERS, stage.plan.steps[0], 0)
 
 
 def row(value):

@@ -42,7 +42,7 @@ from penstock.topology.node import SinkNode
 MANY = 1000
 
 
-class Outbox:
+class StepOutput:
     """Makes batches of what one task of a step gives out, in order. Few rows wait until ``rest`` is asked for."""
 
     def __init__(self, stage: Stage, request: EpochRequest, step: Step, task: int) -> None:

@@ -40,7 +40,7 @@ from penstock.lane.envelope import (
 from penstock.lane.failure import pack_failure
 from penstock.lane.mixed import Mixed, Work
 from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
-from penstock.lane.output import Outbox
+from penstock.lane.output import StepOutput
 from penstock.lane.request import EpochRequest, TaskReport, encode_report, offsets
 from penstock.lane.task import Task
 from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
@@ -165,7 +165,7 @@ class StepRun:
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
         self._report = TaskReport(level, task)
-        self._outbox = Outbox(worker.stage, request, self._step, task)
+        self._output = StepOutput(worker.stage, request, self._step, task)
         self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
         self._letters = worker.take_letters(request)
@@ -194,11 +194,11 @@ class StepRun:
                 task.finish()
             task.flush()
             yield from self._outgoing(shard, task)
-        yield from self._outbox.leaving(self._letters)
-        yield from self._outbox.rest()
+        yield from self._output.leaving(self._letters)
+        yield from self._output.rest()
         self._spent("encode")
         self._report.resources = bool(self._worker.resources)
-        yield self._outbox.note(self._report)
+        yield self._output.note(self._report)
 
     def _wake(self) -> None:
         """Do what the wall clock makes due, before the first record."""
@@ -210,7 +210,7 @@ class StepRun:
         """Yield what has come of the rows so far: memory that was used is used again while it is near."""
         self._spent("operators")
         for task in self._tasks.values():
-            yield from self._outbox.leaving(task.outputs)
+            yield from self._output.leaving(task.outputs)
             task.outputs.clear()
         self._spent("encode")
 
@@ -252,7 +252,7 @@ class StepRun:
         if not mine.all():
             for batch in raw_batches(rows.where(~mine), request.topics, request.source_of):
                 assert not isinstance(batch, Mixed)
-                yield self._outbox.pass_on(batch)
+                yield self._output.pass_on(batch)
             rows = rows.where(mine)
         return raw_batches(rows, request.topics, request.source_of, self._mixes, as_read=self._as_read)
 
@@ -473,7 +473,7 @@ class StepRun:
 
     def _outgoing(self, shard: int, task: Task) -> Iterator[pa.RecordBatch]:
         self._spent("operators")
-        yield from self._outbox.leaving(task.outputs)
+        yield from self._output.leaving(task.outputs)
         self._spent("encode")
         if self._step.stores:
             yield from self._writes(shard, task)
@@ -500,11 +500,11 @@ class StepRun:
         self._report.pending[shard] = name
         later = {store: sealed[store] for store in self._step.read_later if store in sealed}
         if later:
-            yield self._outbox.pending(shard, later)
+            yield self._output.pending(shard, later)
         specs = self._stage.plan.topology.stores
         for store, writes in sealed.items():
             if writes.changelog and specs[store].logged and specs[store].source_topic is None:
-                yield from self._outbox.changelog(store, shard, writes)
+                yield from self._output.changelog(store, shard, writes)
 
     def _spent(self, on: str) -> None:
         now = stopwatch_us()
