@@ -22,6 +22,7 @@ from penstock.lane.in_process import Decoded, InProcessExecutor
 from penstock.lane.siblings import Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
+from penstock.lane.task_time import PUNCTUATED, RELEASED
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
@@ -307,7 +308,7 @@ class TopologyTestDriver:
         self._flush()
         ready = [raw for raw in self._leaving if self._level_of(raw) == level + 1]
         self._leaving = [raw for raw in self._leaving if self._level_of(raw) > level + 1]
-        for raw in sorted(ready, key=_place):
+        for raw in sorted(ready, key=_turn):
             self._enqueue(raw)
 
     def _level_of(self, raw: Raw) -> int:
@@ -430,11 +431,19 @@ class TopologyTestDriver:
         return Raw(topic, partition, offset, key, value, timestamp, headers)
 
 
-def _place(record: Raw | Decoded) -> tuple[Any, ...]:
+def _place(record: Decoded) -> tuple[Any, ...]:
     """Return what rows of a step are ordered by."""
     origin = record.origin
-    assert origin is not None
     return origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub
+
+
+def _turn(raw: Raw) -> tuple[int, tuple[int, ...]]:
+    """Return what the rows of one source record are ordered by: as they come, but what time gives out first, and punctuators last."""
+    assert raw.origin is not None
+    sub = raw.origin.sub
+    if sub[0] == RELEASED:
+        return 0, sub
+    return (2, sub) if sub[0] == PUNCTUATED else (1, ())
 
 
 def _at_least_one(number: int, name: str) -> int:
