@@ -1,6 +1,6 @@
 """The committed state: everything the driver knows as of the last barrier. Pure data, no I/O.
 
-CommittedState ──orders()──▶ the request of the next epoch
+CommittedState ──request()──▶ the request of the next epoch
                ◀──after()──  the reports of its tasks, when it is about to be committed
                ──record()──▶ the epoch record, from which ``from_record`` restores it at the next start
 """

@@ -147,7 +147,7 @@ def _changed(committed: CommittedState, record: EpochRecord, topology: Topology)
 
 
 def restore(lanes: Any, stage: Stage, request: EpochRequest, tell: OnRestore) -> None:
-    """Bring all shards to the barrier of the orders, telling after each job how far it is."""
+    """Bring all shards to the barrier of the request, telling after each job how far it is."""
     restored = 0
     tables = stage.plan.topology.global_stores
     if not any(step.stores for step in stage.plan.steps) and not tables:

@@ -122,7 +122,7 @@ class ResidentTask:
         channel.ask(self._call.line, request, parts)
 
     def notify(self, request: bytes) -> None:
-        """Send orders that need no answer."""
+        """Send a request that needs no answer."""
         if self._call is not None and self._call.line is not None:
             channel.ask(self._call.line, request, ())
 

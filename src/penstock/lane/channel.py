@@ -2,9 +2,9 @@
 
 A message is a number of cells, each as many bytes as was said before::
 
-    question   the orders, then of each part of the epoch its lane, in digits, and its rows
+    question   the request, then of each part of the epoch its lane, in digits, and its rows
     answer     chunks
-    notice     orders alone: there is a barrier. No answer is waited for
+    notice     a request alone: there is a barrier. No answer is waited for
 
 There is one question at a time; the driver hangs up when it needs the task no more.
 """

@@ -124,7 +124,7 @@ def _known_of(partitions: Any, known: ordering.Times, request: EpochRequest) -> 
 
 
 def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
-    """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the orders allow; report what is left."""
+    """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the request allows; report what is left."""
     report = TaskReport(0, lane)
     try:
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
@@ -146,7 +146,7 @@ class StepRun:
         self._moves = moves
         self._worker = worker
         self._stage = worker.stage
-        self._orders = request
+        self._request = request
         self._level = level
         self._number = task
         self._step = worker.stage.step(level)
@@ -218,7 +218,7 @@ class StepRun:
 
     def _raw(self, table: pa.Table) -> Generator[pa.RecordBatch, None, Iterator[Work]]:
         """Split raw rows: those for sources of later steps pass on as records, the others are this step's work."""
-        request, stage = self._orders, self._stage
+        request, stage = self._request, self._stage
         self._report.records += len(table)
         self._report.size += table.nbytes
         rows = ordering.numbered(table)
@@ -274,7 +274,7 @@ class StepRun:
             yield from riding.combine_chunks().to_batches()
         records = table.filter(own)
         self._report.records, self._report.size = len(records), records.nbytes
-        return envelope_batches(records, self._orders.topics, self._mixes)
+        return envelope_batches(records, self._request.topics, self._mixes)
 
     # ---- running
 
@@ -395,7 +395,7 @@ class StepRun:
 
     def _due_shards(self) -> list[int]:
         """Return the shards that have something to give once they are told of time, with or without a record."""
-        shots = self._orders.snapshots.get(self._level, {}) if self._step.exchange else {}
+        shots = self._request.snapshots.get(self._level, {}) if self._step.exchange else {}
         return [shard for shard in self._own_shards() if shard in shots and self._is_due(shots[shard])]
 
     def _is_due(self, snapshot: Mapping[str, Any]) -> bool:
@@ -406,7 +406,7 @@ class StepRun:
     def _times(self) -> Timelines:
         """Return the times of the epoch; to be asked when all that comes to the step is there."""
         if self._timelines is None:
-            request = self._orders
+            request = self._request
             known = [(topic, partition) for topic, partition, _ in request.reached]
             moves = Moves.of(self._moves)
             self._timelines = Timelines(moves, request.topics, request.source_of, request.told.feeds, known)
@@ -424,7 +424,7 @@ class StepRun:
         return task
 
     def _open(self, shard: int) -> Task:
-        stage, request = self._stage, self._orders
+        stage, request = self._stage, self._request
         state: ShardState = MemoryState()
         if self._step.stores:
             state = self._states[shard] = self._worker.shards.open(shard, request)
@@ -467,7 +467,7 @@ class StepRun:
         internal = self._stage.plan.topology.internal_topics.get(topic)
         if internal is not None:
             return internal.partitions or self._stage.shards
-        return self._worker.partitions(topic, self._orders.partitions)
+        return self._worker.partitions(topic, self._request.partitions)
 
     # ---- going out
 
@@ -494,7 +494,7 @@ class StepRun:
         if not sealed:
             return
         data = pending.pack(sealed)
-        name = pending.file_name(self._orders.token, self._level, self._worker.unique())
+        name = pending.file_name(self._request.token, self._level, self._worker.unique())
         self._worker.shards.keep_pending(shard, name, data)
         self._worker.written.add(shard)
         self._report.pending[shard] = name

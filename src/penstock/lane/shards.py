@@ -140,7 +140,7 @@ class Shards:
         return state
 
     def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
-        """Bring a shard to the last barrier, or nearer by so many rows as the orders allow; return rows read, offsets left."""
+        """Bring a shard to the last barrier, or nearer by so many rows as the request allows; return rows read, offsets left."""
         before = self.restored
         self.open(shard, request)
         standing = self.standing(shard)

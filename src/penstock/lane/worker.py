@@ -1,7 +1,7 @@
 """What a Python worker keeps from epoch to epoch: the stage, the shards it has open, the global tables.
 
 Spark starts a worker once and gives it tasks of any lane; everything here is found again by the stage's identity. Nothing here is
-trusted to be current: each epoch's orders say where a shard must stand.
+trusted to be current: each epoch's request says where a shard must stand.
 """
 
 from __future__ import annotations
