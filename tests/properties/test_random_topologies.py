@@ -31,16 +31,32 @@ def test_random_topologies_give_one_result(seed: int, partitions: int) -> None:
         assert run(topology, "", steps, **how) == expected, (stages, how, steps)
 
 
-def test_what_comes_back_to_its_own_table_meets_the_end_of_the_epoch() -> None:
-    """Pinned: docs/differences.md. The table is read in the first step, the record comes back to it in the second."""
+def again_with_the_same_table(builder: Any, store: Any) -> None:
+    table = builder.table("b", **TEXT, store=store)
+    once = builder.stream("a", **TEXT).left_join(table, both, **TEXT)
+    again = once.select_key(lambda key, value: value[:1]).left_join(table, both, **TEXT)
+    again.to("out", **TEXT)
 
-    def topology(builder: Any, _: Random) -> None:
-        table = builder.table("b", **TEXT, store=Stores.key_value("t", cached=False, **TEXT))
-        once = builder.stream("a", **TEXT).left_join(table, both, **TEXT)
-        again = once.select_key(lambda key, value: value[:1]).left_join(table, both, **TEXT)
-        again.to("out", **TEXT)
 
-    steps = [("a", "k", "x1", 1), ("b", "x", "later", 5)]
-    one = {"shards": 16, "lanes": 1, "partitions": 1}
-    assert run(topology, "", steps, **one, barrier=1) == {b"x": [(b"x1/None/None", 1)]}
-    assert run(topology, "", steps, **one, barrier=None) == {b"x": [(b"x1/None/later", 1)]}
+STORES = {
+    "plain": lambda: Stores.key_value("t", cached=False, **TEXT),
+    "cached": lambda: Stores.key_value("t", cached=True, **TEXT),
+    "expiring": lambda: Stores.key_value("t", ttl=1000, **TEXT),
+    "versioned": lambda: Stores.versioned("t", history=1000, **TEXT),
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("barrier", [1, 2, None])
+def test_what_comes_back_to_its_own_table_meets_it_as_of_its_source_record(store: str, barrier: int | None) -> None:
+    steps = [("b", "x", "first", 0), ("a", "k", "x1", 1), ("b", "x", "later", 1), ("a", "k", "x2", 5)]
+    found = run(
+        lambda builder, _: again_with_the_same_table(builder, STORES[store]()),
+        "",
+        steps,
+        shards=16,
+        lanes=1,
+        partitions=1,
+        barrier=barrier,
+    )
+    assert found == {b"x": [(b"x1/None/first", 1), (b"x2/None/later", 5)]}

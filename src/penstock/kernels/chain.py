@@ -86,9 +86,12 @@ class KernelChains:
         return self._orders[sources]
 
 
-def find_chains(topology: Topology, at_once: frozenset[str]) -> KernelChains:
-    """Return the chains of a topology. ``at_once``: stores whose updates must not wait for the end of a batch."""
-    finder = _Finder(topology, at_once)
+def find_chains(topology: Topology, at_once: frozenset[str], followed: frozenset[str] = _NONE) -> KernelChains:
+    """Return the chains of a topology. ``at_once``: stores whose updates must not wait for the end of a batch.
+
+    ``followed``: stores whose changes go one by one to a later step.
+    """
+    finder = _Finder(topology, at_once, followed)
     for name, node in topology.nodes.items():
         if not isinstance(node, SourceNode):
             finder.path(name)
@@ -100,9 +103,10 @@ def find_chains(topology: Topology, at_once: frozenset[str]) -> KernelChains:
 class _Finder:
     """Finds chains from the sinks upwards."""
 
-    def __init__(self, topology: Topology, at_once: frozenset[str]) -> None:
+    def __init__(self, topology: Topology, at_once: frozenset[str], followed: frozenset[str]) -> None:
         self._topology = topology
         self._at_once = at_once
+        self._followed = followed
         self.found = KernelChains()
 
     def below(self, name: str) -> ChainEffects | str:
@@ -135,6 +139,8 @@ class _Finder:
             effects = ChainEffects(frozenset({f"topic {node.topic}"}), contained=True)
             return refuses_sink(node) or NodePath(FallbackScope.node, False, effects)
         assert isinstance(node, ProcessorNode)
+        if (met := next((s for s in self._topology.stores_of(name) if s in self._followed), None)) is not None:
+            return f"records come back to store {met} in a later step, and meet each of its changes"
         kernel = KERNELS.get(type(node.operator), f"{type(node.operator).__name__} has no kernel")
         if isinstance(kernel, str):
             return kernel

@@ -68,7 +68,7 @@ class NodeContext:
                 f"node {self.node} has no access to the store {name!r}{nearest(name, reachable)}: connected are {reachable}. "
                 "Connect it with stores=[...] in process(), or with topology.connect(processor, store)"
             )
-        return self._task.stores[name]
+        return self._task.followed.table(self.node, name) or self._task.stores[name]
 
     def user_store(self, name: str) -> Any:
         """Return a store as user code is handed it: its own for the keys of its shard, a global one to be read."""

@@ -2,10 +2,10 @@
 
 One schema for all of them, so that rows already final ride through the later steps untouched::
 
-    kind       int8      RECORD, COUNTED, PENDING for a later step; SINK, CHANGELOG, NOTE, FAILURE for the driver
+    kind       int8      RECORD, COUNTED, PENDING, CHANGES for a later step; SINK, CHANGELOG, NOTE, FAILURE for the driver
     route      int64     for a later step: the shard, by which the exchange sends it; else the order of the row in the epoch
-    name       string    RECORD, COUNTED: source node; SINK: topic; CHANGELOG, PENDING: store; NOTE, FAILURE: empty
-    partition  int32     SINK: partition, −1 for the producer's choice; RECORD, COUNTED, CHANGELOG, PENDING: shard
+    name       string    RECORD, COUNTED: source node; SINK: topic; CHANGELOG, PENDING, CHANGES: store; NOTE, FAILURE: empty
+    partition  int32     SINK: partition, −1 for the producer's choice; RECORD, COUNTED, CHANGELOG, PENDING, CHANGES: shard
     key, value binary    as Kafka has them; null is null. COUNTED: the value is how many records of the key the row stands for
     timestamp  int64
     headers    binary    msgpack of [[name, value], ...], names as bytes where one of them is not UTF-8; null: none
@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from penstock.record import Headers, Origin, raw_name
 
-RECORD, COUNTED, PENDING, SINK, CHANGELOG, NOTE, FAILURE = range(7)
+RECORD, COUNTED, PENDING, CHANGES, SINK, CHANGELOG, NOTE, FAILURE = range(8)
 
 #: names are written once for the rows of a batch, most of which have the same
 NAME = pa.dictionary(pa.int32(), pa.string())

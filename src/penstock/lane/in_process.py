@@ -86,6 +86,7 @@ class InProcessExecutor:
         self._staying = plan.staying
         self._by_partition = plan.by_partition
         self._scopes = plan.scopes
+        self._follows = plan.follows
         self.sources = {name: node for name, node in topology.nodes.items() if isinstance(node, SourceNode)}
         self._partitioned = {topic for name in plan.by_partition for topic in self.sources[name].topics}
         self._source_of_topic: dict[str, str] = {}
@@ -137,6 +138,7 @@ class InProcessExecutor:
             for_one_epoch=not self._keep_processors,
             shards=self.shards,
             scopes=self._scopes,
+            follows=self._follows,
             **self._shared,
         )
 
@@ -313,6 +315,7 @@ class InProcessExecutor:
         return self._made_times
 
     def _meet(self, task: Task, level: int) -> None:
+        task.level = level
         if (level, task.shard) not in self._met:
             self._met.add((level, task.shard))
             task.time.start(self._timelines(), self._steps[level].nodes)
@@ -323,6 +326,7 @@ class InProcessExecutor:
         for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
             for shard in range(self.shards):
                 if (step.level, shard) in self._met:
+                    self.tasks[shard].level = step.level
                     self.tasks[shard].finish()
                 elif self.tasks[shard].time.is_due(self._timelines(), step.nodes):
                     task = self.touch(shard)

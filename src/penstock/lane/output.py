@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.batch.batch import Batch
 from penstock.lane.envelope import (
     CHANGELOG,
+    CHANGES,
     COUNTED,
     NOTE,
     PENDING,
@@ -258,6 +259,13 @@ class StepOutput:
         count, packed = len(sealed), [pending.pack({store: writes}) for store, writes in sealed.items()]
         columns: list[Any] = [list(sealed), [shard] * count, [None] * count, packed, [0] * count]
         return batch_of(PENDING, pa.array([shard] * count, pa.int64()), columns)
+
+    def changes(self, shard: int, packed: Mapping[str, bytes]) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of tables for the later steps that follow them."""
+        if packed:
+            count = len(packed)
+            columns: list[Any] = [list(packed), [shard] * count, [None] * count, list(packed.values()), [0] * count]
+            yield batch_of(CHANGES, pa.array([shard] * count, pa.int64()), columns)
 
     def changelog(self, store: str, shard: int, writes: Sealed) -> Iterator[pa.RecordBatch]:
         """Yield the changelog rows of an epoch."""

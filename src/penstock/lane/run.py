@@ -29,6 +29,7 @@ from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.dead_letters import order_dead_letters
 from penstock.lane.decoding import Sources
 from penstock.lane.envelope import (
+    CHANGES,
     COUNTED,
     FAILURE,
     NOTE,
@@ -49,6 +50,7 @@ from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
+from penstock.state.changes import TableChanges
 from penstock.state.memory import MemoryState
 from penstock.state.overlay import OverlayState
 from penstock.state.shards import lane_of
@@ -164,6 +166,9 @@ class StepRun:
         self._tasks: dict[int, Task] = {}
         self._states: dict[int, ShardState] = {}
         self._handed: dict[int, dict[str, Sealed]] = {}
+        #: shard → tables that earlier steps have changed, and whose changes this one follows
+        self._changes: dict[int, dict[str, TableChanges]] = {}
+        self._follows = worker.stage.plan.followed_at(level)
         self._report = TaskReport(level, task)
         self._output = StepOutput(worker.stage, request, self._step, task)
         self._globals = worker.global_stores(request)
@@ -262,8 +267,10 @@ class StepRun:
         kind = table["kind"]
         mine = pc.is_in(table["name"], value_set=pa.array(self._step.sources, pa.string()))
         own = pc.and_(pc.less_equal(kind, COUNTED), mine)
-        waiting = pc.equal(kind, PENDING)
-        handed = pc.and_(waiting, pc.is_in(table["name"], value_set=pa.array(self._step.stores, pa.string())))
+        waiting = pc.is_in(kind, value_set=pa.array([PENDING, CHANGES], pa.int8()))
+        self._take_changes(table.filter(pc.equal(kind, CHANGES)))
+        read = [store for store in self._step.stores if store not in self._follows]
+        handed = pc.and_(pc.equal(kind, PENDING), pc.is_in(table["name"], value_set=pa.array(read, pa.string())))
         for row in table.filter(handed).select(["name", "partition", "value"]).to_pylist():
             for store, sealed in pending.unpack(row["value"]).items():
                 _join(self._handed.setdefault(row["partition"], {}), store, sealed)
@@ -275,6 +282,12 @@ class StepRun:
         records = table.filter(own)
         self._report.records, self._report.size = len(records), records.nbytes
         return envelope_batches(records, self._request.topics, self._mixes)
+
+    def _take_changes(self, table: pa.Table) -> None:
+        for row in table.select(["name", "partition", "value"]).to_pylist():
+            if row["name"] in self._follows:
+                of_shard = self._changes.setdefault(row["partition"], {})
+                of_shard.setdefault(row["name"], TableChanges()).join(TableChanges.unpack(row["value"]))
 
     # ---- running
 
@@ -451,6 +464,9 @@ class StepRun:
             shards=stage.shards,
             scopes=stage.plan.scopes,
             batch_paths=stage.plan.batch_paths,
+            follows=stage.plan.follows,
+            level=self._level,
+            changes=self._changes.get(shard),
         )
         snapshot = request.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:
@@ -477,6 +493,7 @@ class StepRun:
         self._spent("encode")
         if self._step.stores:
             yield from self._writes(shard, task)
+            yield from self._output.changes(shard, task.followed.packed())
         for (node, reason), count in task.dropped.items():
             self._report.dropped.append((node, reason, count))
         self._report.fallbacks += [(*counter, count) for counter, count in task.fallbacks.items()]

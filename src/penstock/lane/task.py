@@ -18,6 +18,7 @@ from penstock.lane.closures import fan_out, guard, wrap
 from penstock.lane.context import NodeContext
 from penstock.lane.error_handler import ErrorHandler
 from penstock.lane.failure import late_headers
+from penstock.lane.followed_table import FollowedTables
 from penstock.lane.sink import Row, SinkBatch, open_sink
 from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
@@ -33,7 +34,9 @@ from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
 from penstock.state.base import Sealed, ShardState
+from penstock.state.changes import TableChanges
 from penstock.state.open import open_store
+from penstock.state.spec import StoreKind
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy
@@ -72,6 +75,9 @@ class Task:
         shards: int = 1,
         scopes: Mapping[str, tuple[Serde[Any], ...]] | None = None,
         batch_paths: BatchPaths | None = None,
+        follows: Mapping[str, Mapping[str, frozenset[int]]] | None = None,
+        level: int | None = None,
+        changes: Mapping[str, TableChanges] | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -116,7 +122,11 @@ class Task:
         self._sealed_schedule = False
         self._batch_paths = batch_paths
         self._batch_path = None if batch_paths is None else batch_paths.open(self)
+        #: the step that runs; None: all steps are this task's, whoever runs it says which one
+        self.level = level
         self.stores: dict[str, Any] = self._open_stores()
+        #: tables that records come back to (``Plan.follows``)
+        self.followed = FollowedTables(self, follows or {}, level, changes)
         self.entries: dict[str, Forward] = {}
         self._opened: dict[str, Forward] = {}
         self._open_nodes()
@@ -126,6 +136,11 @@ class Task:
         self._watch_ends()
         self.time.in_order(self._order)
         self._sealed_schedule = for_one_epoch
+
+    @property
+    def position(self) -> Origin:
+        """The origin of what is at hand: a record, or what time gives out."""
+        return self.origin if self.placed is None else self.placed
 
     # records
 
@@ -351,14 +366,27 @@ class Task:
         due = time + self.time.clock(node).hold
         self._at_hand.append((self.origin, self.placed))
         self.time.cap()
-        self.placed = self.origin = released_at(self.origin, self._numbers[node], due, key)
+        self.placed = self.origin = released_at(self.origin, self._release_numbers[node], due, key)
 
     def released(self) -> None:
-        """The row has gone: the record at hand is that of before."""
+        """The row has gone: the record at hand is that of before. What it has changed in a cache leaves with it, at its time."""
+        if self._at_once:
+            self._forward_at_once()
         self.time.uncap()
         self.origin, self.placed = self._at_hand.pop()
         if self._at_hand:  # the row was given out while another one is on its way
             self.time.cap()
+
+    @cached_property
+    def _release_numbers(self) -> dict[str, int]:
+        """Return the numbers of nodes, the two sides of a join with that of the first: either may give out the unmatched rows of both."""
+        numbers, specs = dict(self._numbers), self.topology.stores
+        shared: dict[str, int] = {}
+        for node in self.topology.nodes:
+            for store in self.topology.stores_of(node):
+                if specs[store].kind is StoreKind.OUTER_JOIN:
+                    numbers[node] = shared.setdefault(store, numbers[node])
+        return numbers
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -399,12 +427,13 @@ class Task:
 
     def seal(self) -> dict[str, Sealed]:
         """Hand out the epoch's writes by store."""
-        return {name: store.seal() for name, store in self.stores.items()}
+        return {name: store.seal() for name, store in self.stores.items() if not self.followed.only_reads(name)}
 
     def apply(self, sealed: Mapping[str, Sealed]) -> None:
         """Write a committed epoch to the shard's state."""
         for name, writes in sealed.items():
             self.stores[name].apply(writes)
+        self.followed.forget()
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the changelogs do not tell of this task at a barrier: all that a new task needs besides its stores' rows.

@@ -46,15 +46,15 @@ class BatchPaths:
         return {node: f"record by record: {reason}" for node, reason in self.reasons.items()}
 
 
-def find_batch_paths(topology: Topology) -> BatchPaths:
-    """Decide for each node of a topology how it takes its records."""
+def find_batch_paths(topology: Topology, followed: frozenset[str] = frozenset()) -> BatchPaths:
+    """Decide for each node of a topology how it takes its records. ``followed``: stores whose changes are told one by one."""
     if topology.wrapper is not None:
         return _none(topology, "a wrapper sees every record by itself")
     if not has_kernels():
         return _none(topology, "kernels are switched off")
     from penstock.kernels.chain import find_chains
 
-    chains = find_chains(topology, forwarded_at_once(topology))
+    chains = find_chains(topology, forwarded_at_once(topology), followed)
     return BatchPaths(_reasons(topology, chains), chains)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from penstock.operators.aggregate import StreamCount
+from penstock.operators.foreign_key_join import ResponseJoin
+from penstock.operators.stream_table_join import StreamTableJoin
 from penstock.plan.batch_paths import BatchPaths, find_batch_paths, stopped_by_time
 from penstock.plan.levels import find_levels
 from penstock.serde import Serde
@@ -24,6 +26,8 @@ from penstock.topology.topology import Topology
 KEEPS_TIME = frozenset(
     {StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED, StoreKind.BUFFER, StoreKind.OUTER_JOIN}
 )
+#: stores of tables whose changes a later step can follow
+FOLLOWED = frozenset({StoreKind.KEY_VALUE, StoreKind.VERSIONED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,9 @@ class Plan:
     counting: frozenset[str] = frozenset()
     #: source → number of its sub-topology: what one Kafka task would process
     subtopology_of: dict[str, int] = field(default_factory=dict)
+    #: joins that read a table in a later step than the one that writes it → store → these later steps: each record meets the table as
+    #: of its source record
+    follows: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
     #: which nodes take batches, and why the others take records one by one
     batch_paths: BatchPaths = field(default_factory=BatchPaths)
 
@@ -93,6 +100,10 @@ class Plan:
     def timed(self) -> bool:
         """Whether results depend on how far time has come."""
         return any(step.timed for step in self.steps)
+
+    def followed_at(self, level: int) -> frozenset[str]:
+        """Return the stores whose changes a step follows."""
+        return frozenset(s for of_node in self.follows.values() for s, levels in of_node.items() if level in levels)
 
     def source_of(self, internal_topic: str) -> str:
         """Return the source node that reads a repartition topic."""
@@ -210,6 +221,26 @@ def share_stores(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
+def follow_tables(plan: Plan) -> Plan:
+    """Note which tables the joins of a step only read that an earlier step of the epoch writes: records have come back to them.
+
+    Not those of foreign-key joins, which answer for the newest rows, nor where a node of the later step may write to the table.
+    """
+    nodes = plan.topology.nodes
+    follows: dict[str, dict[str, frozenset[int]]] = {}
+    for step in plan.steps:
+        for store in step.written_before:
+            readers = [name for name in step.nodes if store in plan.topology.stores_of(name)]
+            operators = [node.operator for name in readers if isinstance(node := nodes[name], ProcessorNode)]
+            joins = any(isinstance(operator, StreamTableJoin) for operator in operators)
+            reads = all(isinstance(operator, StreamTableJoin | ResponseJoin) for operator in operators)
+            if plan.topology.stores[store].kind in FOLLOWED and joins and reads:
+                for name in readers:
+                    levels = follows.setdefault(name, {}).get(store, frozenset())
+                    follows[name][store] = levels | {step.level}
+    return replace(plan, follows=follows)
+
+
 def gather_shared(plan: Plan) -> Plan:
     """Send the records of every sub-topology that has a shared store to one shard."""
     stores = plan.topology.stores
@@ -303,7 +334,8 @@ def number_subtopologies(plan: Plan) -> Plan:
 
 def choose_batch_paths(plan: Plan) -> Plan:
     """Decide which nodes take batches: not those of a step in which rows leave by time, between two records."""
-    paths = find_batch_paths(plan.topology)
+    followed = frozenset(store for of_node in plan.follows.values() for store in of_node)
+    paths = find_batch_paths(plan.topology, followed)
     reasons = dict(paths.reasons)
     for step in plan.steps:
         if (waits := stopped_by_time(plan.topology, step.nodes)) is not None:
@@ -319,6 +351,7 @@ PASSES: tuple[Pass, ...] = (
     mark_time,
     skip_first_exchange,
     share_stores,
+    follow_tables,
     gather_shared,
     keep_shards,
     follow_partitioners,

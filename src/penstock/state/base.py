@@ -31,6 +31,9 @@ from penstock.state.spec import StoreSpec
 #: before the epoch
 OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 
+#: listener of each row that is put or deleted: (key, value or None, timestamp), as the changelog has them
+OnChange: TypeAlias = Callable[[bytes, bytes | None, int], None]
+
 #: a row of an epoch: (value bytes or None for a delete, timestamp, headers, origin of the writer, number of the write: its place in the
 #: order of a flush). Origin None and number 0 unless the store is cached: bytes and numbers cost the garbage collector
 #: nothing. A fold by column leaves (columns, place) for an origin: few are ever asked for (``write_back.writer_of``).
@@ -207,6 +210,10 @@ class Store(ABC):
 
     def keep_for_later(self) -> None:  # noqa: B027 - most stores keep no time
         """Seal all rows that are there now, whatever expires in this epoch: its later steps read the store at earlier times."""
+
+    def on_change(self, listener: OnChange) -> None:
+        """Call the listener for each row that is put or deleted, as its changelog would have it. Only tables know how."""
+        raise NotImplementedError(f"{type(self).__name__} does not tell of its changes")
 
     def reach(self) -> None:  # noqa: B027 - most stores keep no time
         """Come to the time of the clock: called in front of a record. The record's own time is taken in when it is written."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.batch.column import Column
 from penstock.record import Headers
 from penstock.serde import Serde
-from penstock.state.base import Entry, OnFlush, Sealed, ShardState, StoreContext
+from penstock.state.base import Entry, OnChange, OnFlush, Sealed, ShardState, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.forward import FlushBatch, forward_entries
 from penstock.state.grouped_delta import GroupedDelta
@@ -63,6 +63,7 @@ class RowStore(KeyValueVerbs):
         )  # rows of this epoch that were deleted before anybody downstream heard of them
         self._announce = False
         self._on_batch: FlushBatch | None = None
+        self._on_change: OnChange | None = None
         if self._expiry is None:
             self.read, self.write = self._make_read(), self._make_write()
         else:
@@ -141,7 +142,7 @@ class RowStore(KeyValueVerbs):
         twice and no call lies between. Same results as ``read``, the aggregator, ``write``; a record without key or value is
         dropped, as every aggregation of a stream does.
         """
-        if not self.cached or self._expiry is not None:
+        if not self.cached or self._expiry is not None or self._on_change is not None:
             return None
         dirty, in_dirty, read, write = self.rows.dirty, self.rows.dirty.get, self.read, self.write
         serialize_key, serialize, deserialize = self._key.serialize, self._value.serialize, self._value.deserialize
@@ -203,6 +204,32 @@ class RowStore(KeyValueVerbs):
             write(key, value, expiry.observe(timestamp), headers)
 
         return write_and_observe
+
+    # ---- changes, for a later step of the epoch
+
+    def on_change(self, listener: OnChange) -> None:
+        """Call the listener for each row that is written; to be called before a node opens."""
+        write, rows, raw_key = self.write, self.rows.dirty, self._raw_key
+        self._on_change = listener
+
+        def write_and_tell(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
+            write(key, value, timestamp, headers)
+            raw = raw_key(key)
+            listener(raw, *rows[raw][:2])
+
+        self.write = write_and_tell
+
+    def replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Put a row that another store of the same rows was told of; it is never sealed here."""
+        self.rows.dirty[key] = (value, timestamp, (), None, 0)
+
+    def forget(self) -> None:
+        """Forget what was replayed: the base has it by now."""
+        self.rows.forget()
+
+    def raw_key(self, key: Any) -> bytes:
+        """Return the bytes of a key."""
+        return self._raw_key(key)
 
     def peek(self, key: Any) -> tuple[Any, int] | None:
         """Read as ``read`` does, for someone who looks from outside: nothing is forwarded."""

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from penstock.errors import SerializationError, StoreError
 from penstock.record import Headers, VersionedRecord
 from penstock.serde import Serde
-from penstock.state.base import Sealed, ShardState, Store, StoreContext
+from penstock.state.base import OnChange, Sealed, ShardState, Store, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import StoreTime, index_name
@@ -104,6 +104,7 @@ class VersionedStore(Store):
         self._ends: list[tuple[bytes, bytes | None]] = []  # index rows of this epoch
         self._log: list[tuple[bytes, bytes | None, int, Headers]] = []
         self._unapplied: list[tuple[Sealed, Sealed]] = []
+        self._on_change: OnChange | None = None
 
     # ---- time
 
@@ -120,6 +121,12 @@ class VersionedStore(Store):
         """Come to the time of the clock."""
         if self._clock is not None and self._clock.now >= 0:
             self._time.observed = self._clock.now
+
+    @property
+    def _now(self) -> int:
+        """The time that rules are applied by: that of the clock, which shows an earlier one to a row that time gives out."""
+        clock = self._clock
+        return self._time.observed if clock is None or clock.now < 0 else min(clock.now, self._time.observed)
 
     # ---- verbs
 
@@ -196,6 +203,20 @@ class VersionedStore(Store):
         """Put a row of the changelog: as ``put`` did, without counting and logging again. It has only those that were not refused."""
         self._insert(key, value, timestamp)
 
+    def on_change(self, listener: OnChange) -> None:
+        """Call the listener for each version that is put."""
+        self._on_change = listener
+
+    def forget(self) -> None:
+        """Forget what was replayed: the base has it by now."""
+        self._latest.forget()
+        self._history.forget()
+        self._ends = []
+
+    def raw_key(self, key: Any) -> bytes:
+        """Return the bytes of a key."""
+        return self._raw_key(key)
+
     def _forget_expired(self) -> None:
         """Delete the versions that end in a segment before the live ones, and last tombstones of that age.
 
@@ -227,10 +248,12 @@ class VersionedStore(Store):
             self._context.drop("expired")
             return PUT_REJECTED
         self._log.append((key, value, timestamp, ()))
+        if self._on_change is not None:
+            self._on_change(key, value, timestamp)
         return self._insert(key, value, timestamp)
 
     def _is_expired(self, timestamp: int) -> bool:
-        return timestamp < self._time.observed - self._retention
+        return timestamp < self._now - self._retention
 
     def _insert(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         self._time.advance(timestamp if self._clock is None else self._clock.now)
@@ -302,7 +325,7 @@ class VersionedStore(Store):
         last = self._last(key)
         if last is None or last.timestamp <= as_of:
             return self._shown(last)
-        if as_of < self._time.observed - self._retention:
+        if as_of < self._now - self._retention:
             return None
         found = next(self._boundaries(key, 0, as_of + 1, reverse=True), None)
         return self._shown(found, next(self._boundaries(key, as_of + 1), last).timestamp)
@@ -311,7 +334,7 @@ class VersionedStore(Store):
         last = self._last(key)
         if last is None:
             return
-        if until >= self._time.observed - self._retention:
+        if until >= self._now - self._retention:
             older = [*self._boundaries(key, 0), last]
             live = self._least_live()
             for version, following in pairwise(older):

@@ -326,6 +326,11 @@ class WriteBack:
         self._dirty_order.clear()
         return sealed
 
+    def forget(self) -> None:
+        """Forget what was written and not sealed."""
+        self.dirty.clear()
+        self._dirty_order.clear()
+
     def apply(self, sealed: Sealed) -> None:
         """Write a sealed epoch to the base map; its rows are read from there from now on."""
         sealed.write_to(self._state, self._name)
