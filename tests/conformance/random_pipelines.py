@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from operator_families import KEYS, TEXT, append, both, glue, merge
+from operator_families import KEYS, TEXT, append, both, glue, merge, take_out
 
 from penstock import (
     Buffer,
@@ -167,6 +167,34 @@ def joined_with_versions(stream, builder, random, name):
     return with_key.join(table, both, grace=random.choice((0, 3, 8)) if table is not None else None, **TEXT)
 
 
+@stage
+def joined_with_a_table_of_itself(stream, builder, random, name):
+    own = stream.filter(lambda key, value: value is not None).select_key(lambda key, value: key_of(value))
+    table = own.group_by_key(**TEXT).reduce(glue, store=kv(name))
+    return stream.left_join(table, both, **TEXT)
+
+
+@stage
+def joined_with_itself_re_keyed(stream, builder, random, name):
+    own = stream.filter(lambda key, value: value is not None).select_key(lambda key, value: key_of(value))
+    join = getattr(stream, random.choice(("join", "left_join", "outer_join")))
+    return join(own, both, window=JoinWindows(5, grace=random.choice((0, 12))), other_value=Serdes.string, **TEXT)
+
+
+@stage
+def merged_with_itself_re_keyed(stream, builder, random, name):
+    own = stream.filter(lambda key, value: value is not None).select_key(lambda key, value: key_of(value))
+    return stream.merge(own.repartition(**TEXT, name=name))
+
+
+@stage
+def table_joined_with_its_groups(stream, builder, random, name):
+    table = table_of(stream, kv(name))
+    groups = table.group_by(lambda key, value: (key_of(value), value), **TEXT)
+    grouped = groups.aggregate(str, append, take_out, store=kv(f"{name}-groups"), value=Serdes.string)
+    return table.left_join(grouped, lambda one, other: both(one, other)[-60:]).to_stream()
+
+
 def counted_by_a_processor(stream, builder, random, name):
     class Collect(Processor):
         """Collects the values of a key, and lets them go every ten of stream time."""
@@ -199,17 +227,16 @@ def other(builder: Any, topic: str) -> Any:
 
 
 def stages_of(seed: str) -> list[str]:
-    """Return the names of the stages of a topology.
-
-    No more than one of them joins: what comes back behind a re-key to a table that it has met before finds it as it is at the end of the
-    epoch (docs/differences.md).
-    """
+    """Return the names of the stages of a topology."""
     random = Random(seed)
-    while True:
-        stages = [random.choice(list(STAGES)) for _ in range(random.choice((1, 2)))]
-        stages.append(random.choice(list(STAGES | LAST)))
-        if sum("joined" in name for name in stages) <= 1:
-            return stages
+    stages = [random.choice(list(STAGES)) for _ in range(random.choice((1, 2)))]
+    return [*stages, random.choice(list(STAGES | LAST))]
+
+
+def topics_of(stages: list[str]) -> tuple[str, ...]:
+    """Return the topics that a topology reads."""
+    with_another = {"joined_with_a_stream", "joined_with_a_table", "joined_with_versions"}
+    return ("a", "b") if with_another.intersection(stages) else ("a",)
 
 
 def build(builder: Any, seed: str) -> None:

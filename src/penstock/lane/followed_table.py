@@ -18,17 +18,15 @@ if TYPE_CHECKING:
 
 
 class FollowedTable:
-    """What a join reads that may run in a later step, or in the one that writes the table: there it reads the table itself.
+    """What a node reads of a table that an earlier step writes.
 
-    ``levels``: the steps that follow the changes. Invariant: reads of these come in the order of their source records.
+    Invariant: its reads come in the order of their source records.
     """
 
-    def __init__(self, task: Task, store: Any, later: Any, changes: TableChanges, levels: frozenset[int]) -> None:
+    def __init__(self, task: Task, later: Any, changes: TableChanges) -> None:
         self._task = task
-        self._store = store
         self._later = later
         self._changes = changes
-        self._levels = levels
 
     def read(self, key: Any) -> Any:
         """Return (value, timestamp) or None."""
@@ -39,8 +37,6 @@ class FollowedTable:
         return self._current(key).get(key, as_of)
 
     def _current(self, key: Any) -> Any:
-        if self._task.level not in self._levels:
-            return self._store
         if key is not None:
             raw = self._later.raw_key(key)
             for change in self._changes.take(raw, source_position(self._task.position)):
@@ -49,42 +45,39 @@ class FollowedTable:
 
 
 class FollowedTables:
-    """Those of one task. ``follows``: ``Plan.follows``; ``level``: the step of the task, None if it has all; ``taken``: the changes that
-    came to a later step.
+    """Those of one task.
+
+    ``follows``: ``Plan.follows``; ``taken``: the changes that came to a later step; None: the task has all steps.
     """
 
     def __init__(
-        self,
-        task: Task,
-        follows: Mapping[str, Mapping[str, frozenset[int]]],
-        level: int | None,
-        taken: Mapping[str, TableChanges] | None,
+        self, task: Task, follows: Mapping[str, frozenset[str]], taken: Mapping[str, TableChanges] | None
     ) -> None:
+        self._task = task
+        self._taken = taken
         self._changes: dict[str, TableChanges] = {}
         self._later: dict[str, Any] = {}
         self._tables: dict[tuple[str, str], FollowedTable] = {}
-        self._level = level
-        for node, of_node in follows.items():
-            for store in (store for store in of_node if store in task.stores):
-                levels = frozenset().union(*(other.get(store, ()) for other in follows.values()))
-                if store not in self._changes:
-                    self._open(task, store, levels, taken or {})
-                if store in self._later:
-                    pair = task.stores[store], self._later[store]
-                    self._tables[node, store] = FollowedTable(task, *pair, self._changes[store], levels)
+        readers = [(node, store) for node, stores in follows.items() for store in stores if store in task.stores]
+        for store in {store for _, store in readers}:
+            self._open(store, is_read=any(task.runs(node) for node, read in readers if read == store))
+        for node, store in readers:
+            if store in self._later:
+                self._tables[node, store] = FollowedTable(task, self._later[store], self._changes[store])
 
-    def _open(self, task: Task, store: str, levels: frozenset[int], taken: Mapping[str, TableChanges]) -> None:
-        if self._level in levels:
+    def _open(self, store: str, *, is_read: bool) -> None:
+        task = self._task
+        if self._taken is not None and is_read:
             self._later[store] = task.stores[store]
-            self._changes[store] = taken.get(store, TableChanges())
+            self._changes[store] = self._taken.get(store, TableChanges())
             return
         changes = self._changes[store] = TableChanges()
-        task.stores[store].on_change(
-            lambda key, value, timestamp: changes.add(
-                key, TableChange(source_position(task.position), value, timestamp)
-            )
-        )
-        if self._level is None:
+
+        def keep(key: bytes, value: bytes | None, timestamp: int) -> None:
+            changes.add(key, TableChange(source_position(task.position), value, timestamp))
+
+        task.stores[store].on_change(keep)
+        if self._taken is None:
             later = self._later[store] = open_store(task.topology.stores[store], task.state, task)
             if later.keeps_time:
                 task.time.add_store(store, later)
@@ -95,7 +88,7 @@ class FollowedTables:
 
     def only_reads(self, store: str) -> bool:
         """Whether the task reads a store that another one writes."""
-        return self._level is not None and store in self._later
+        return self._taken is not None and store in self._later
 
     def packed(self) -> dict[str, bytes]:
         """Return, by store, the changes of this task for later steps."""

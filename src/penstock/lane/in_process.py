@@ -72,7 +72,6 @@ class InProcessExecutor:
         state: Callable[[int | str], ShardState] = lambda shard: MemoryState(),
         keep_processors: bool = False,
     ) -> None:
-        self.topology = topology
         self.config = config
         self.shards = shards
         self.lanes = lanes
@@ -80,6 +79,7 @@ class InProcessExecutor:
         self._partitions = partitions
         check_letters(topology, config)
         plan = make_plan(topology)
+        self.topology = topology = plan.topology
         self.levels = plan.level_of
         self.subtopology_of = plan.subtopology_of
         self._one_shard = plan.one_shard
@@ -205,7 +205,8 @@ class InProcessExecutor:
 
     def check_topic(self, topic: str) -> None:
         """Raise unless some source or global table reads the topic."""
-        known = [t for node in self.sources.values() for t in node.topics] + list(self.globals.topics)
+        known = [t for node in self.sources.values() if not node.internal for t in node.topics]
+        known += self.globals.topics
         if self.source_of(topic) is None and topic not in self.globals.topics:
             raise TopologyError(
                 f"no source reads the topic {topic!r}{nearest(topic, known)}; the topology reads {known}"
@@ -315,7 +316,6 @@ class InProcessExecutor:
         return self._made_times
 
     def _meet(self, task: Task, level: int) -> None:
-        task.level = level
         if (level, task.shard) not in self._met:
             self._met.add((level, task.shard))
             task.time.start(self._timelines(), self._steps[level].nodes)
@@ -326,7 +326,6 @@ class InProcessExecutor:
         for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
             for shard in range(self.shards):
                 if (step.level, shard) in self._met:
-                    self.tasks[shard].level = step.level
                     self.tasks[shard].finish()
                 elif self.tasks[shard].time.is_due(self._timelines(), step.nodes):
                     task = self.touch(shard)

@@ -168,7 +168,8 @@ class StepRun:
         self._handed: dict[int, dict[str, Sealed]] = {}
         #: shard → tables that earlier steps have changed, and whose changes this one follows
         self._changes: dict[int, dict[str, TableChanges]] = {}
-        self._follows = worker.stage.plan.followed_at(level)
+        plan = worker.stage.plan
+        self._follows = {store for name in self._step.nodes for store in plan.follows.get(name, ())}
         self._report = TaskReport(level, task)
         self._output = StepOutput(worker.stage, request, self._step, task)
         self._globals = worker.global_stores(request)
@@ -465,8 +466,7 @@ class StepRun:
             scopes=stage.plan.scopes,
             batch_paths=stage.plan.batch_paths,
             follows=stage.plan.follows,
-            level=self._level,
-            changes=self._changes.get(shard),
+            changes=self._changes.get(shard, {}),
         )
         snapshot = request.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:

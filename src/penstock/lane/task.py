@@ -75,8 +75,7 @@ class Task:
         shards: int = 1,
         scopes: Mapping[str, tuple[Serde[Any], ...]] | None = None,
         batch_paths: BatchPaths | None = None,
-        follows: Mapping[str, Mapping[str, frozenset[int]]] | None = None,
-        level: int | None = None,
+        follows: Mapping[str, frozenset[str]] | None = None,
         changes: Mapping[str, TableChanges] | None = None,
     ) -> None:
         self.topology = topology
@@ -122,11 +121,9 @@ class Task:
         self._sealed_schedule = False
         self._batch_paths = batch_paths
         self._batch_path = None if batch_paths is None else batch_paths.open(self)
-        #: the step that runs; None: all steps are this task's, whoever runs it says which one
-        self.level = level
         self.stores: dict[str, Any] = self._open_stores()
         #: tables that records come back to (``Plan.follows``)
-        self.followed = FollowedTables(self, follows or {}, level, changes)
+        self.followed = FollowedTables(self, follows or {}, changes)
         self.entries: dict[str, Forward] = {}
         self._opened: dict[str, Forward] = {}
         self._open_nodes()
@@ -363,10 +360,16 @@ class Task:
 
         Invariant: whoever calls this calls ``released`` when the row has gone.
         """
-        due = time + self.time.clock(node).hold
+        due = time + self.time.clock(self._clock_of(node)).hold
         self._at_hand.append((self.origin, self.placed))
         self.time.cap()
         self.placed = self.origin = released_at(self.origin, self._release_numbers[node], due, key)
+
+    def _clock_of(self, node: str) -> str:
+        """Return the clock that a node goes by: its own, or that of both sides of a join."""
+        found = self.topology.nodes[node]
+        assert isinstance(found, ProcessorNode)
+        return found.operator.shared_clock or node
 
     def released(self) -> None:
         """The row has gone: the record at hand is that of before. What it has changed in a cache leaves with it, at its time."""

@@ -6,19 +6,19 @@ The first step needs none if it has no store: it then runs where the records are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from penstock.operators.aggregate import StreamCount
-from penstock.operators.foreign_key_join import ResponseJoin
-from penstock.operators.stream_table_join import StreamTableJoin
+from penstock.operators.foreign_key_join import ResponseJoin, SubscriptionJoin
 from penstock.plan.batch_paths import BatchPaths, find_batch_paths, stopped_by_time
 from penstock.plan.levels import find_levels
+from penstock.plan.node_levels import carry_over, find_node_levels, only_reads, writers_of
 from penstock.serde import Serde
 from penstock.state.spec import StoreKind
 from penstock.topology.functions import wants_partition_time
-from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
+from penstock.topology.node import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.partitioners import ByInnerKey
 from penstock.topology.topology import Topology
 
@@ -90,9 +90,10 @@ class Plan:
     counting: frozenset[str] = frozenset()
     #: source → number of its sub-topology: what one Kafka task would process
     subtopology_of: dict[str, int] = field(default_factory=dict)
-    #: joins that read a table in a later step than the one that writes it → store → these later steps: each record meets the table as
-    #: of its source record
-    follows: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
+    #: nodes that read tables in a later step than the one that writes them → the stores: a record meets them as of its source record
+    follows: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: stores whose nodes run in several steps, and depend on where epochs end
+    loose: frozenset[str] = frozenset()
     #: which nodes take batches, and why the others take records one by one
     batch_paths: BatchPaths = field(default_factory=BatchPaths)
 
@@ -101,9 +102,28 @@ class Plan:
         """Whether results depend on how far time has come."""
         return any(step.timed for step in self.steps)
 
-    def followed_at(self, level: int) -> frozenset[str]:
-        """Return the stores whose changes a step follows."""
-        return frozenset(s for of_node in self.follows.values() for s, levels in of_node.items() if level in levels)
+    @property
+    def followed(self) -> frozenset[str]:
+        """The stores whose changes a later step follows."""
+        nothing: frozenset[str] = frozenset()
+        return nothing.union(*self.follows.values())
+
+    def is_carried(self, source: str) -> bool:
+        """Whether a source takes over what goes to a later step without a re-key: no topic of the user's topology."""
+        node = self.topology.nodes[source]
+        assert isinstance(node, SourceNode)
+        return node.internal and not any(topic in self.topology.internal_topics for topic in node.topics)
+
+    def staying_below(self, sources: Collection[str], among: Collection[str] | None = None) -> set[str]:
+        """Return the nodes that records of sources reach without leaving their shard; ``among``: through which internal sources."""
+        found = _reachable(self.topology, tuple(sources))
+        while True:
+            ends = [node for name in found if isinstance(node := self.topology.nodes[name], SinkNode) and node.stays]
+            stay = {self.source_of(str(node.topic)) for node in ends} & self.staying
+            more = found | _reachable(self.topology, tuple(stay if among is None else stay.intersection(among)))
+            if more == found:
+                return found
+            found = more
 
     def source_of(self, internal_topic: str) -> str:
         """Return the source node that reads a repartition topic."""
@@ -122,6 +142,9 @@ class Plan:
             lines.append(f"step {step.level}  {'in the lanes' if step.exchange else 'where the records are read'}")
             lines += [f"    {title:<8} {', '.join(names)}" for title, names in self._parts(step) if names]
             lines += [f"    records  {node}: {reason}" for node, reason in self._one_by_one(step)]
+            lines += [
+                f"    loose    {store}: depends on where epochs end" for store in step.stores if store in self.loose
+            ]
         return "\n".join(lines)
 
     def _parts(self, step: Step) -> list[tuple[str, list[str]]]:
@@ -157,8 +180,13 @@ Pass: TypeAlias = Callable[[Plan], Plan]
 
 
 def level_sources(plan: Plan) -> Plan:
-    """Give every source its level."""
-    return replace(plan, level_of=find_levels(plan.topology))
+    """Give every source its level; carry over what goes to a later step without a re-key."""
+    levels = find_levels(plan.topology)
+    nodes = find_node_levels(plan.topology, levels)
+    topology, level_of = carry_over(plan.topology, nodes.of)
+    if len(topology.nodes) == len(plan.topology.nodes):
+        topology = plan.topology
+    return replace(plan, topology=topology, level_of=level_of, loose=nodes.loose)
 
 
 def cut_steps(plan: Plan) -> Plan:
@@ -222,23 +250,30 @@ def share_stores(plan: Plan) -> Plan:
 
 
 def follow_tables(plan: Plan) -> Plan:
-    """Note which tables the joins of a step only read that an earlier step of the epoch writes: records have come back to them.
+    """Note which tables a node only reads that an earlier step of the epoch writes: records have come back to them.
 
-    Not those of foreign-key joins, which answer for the newest rows, nor where a node of the later step may write to the table.
+    A foreign-key join alone need not follow them: it answers for the newest rows.
     """
-    nodes = plan.topology.nodes
-    follows: dict[str, dict[str, frozenset[int]]] = {}
-    for step in plan.steps:
-        for store in step.written_before:
-            readers = [name for name in step.nodes if store in plan.topology.stores_of(name)]
-            operators = [node.operator for name in readers if isinstance(node := nodes[name], ProcessorNode)]
-            joins = any(isinstance(operator, StreamTableJoin) for operator in operators)
-            reads = all(isinstance(operator, StreamTableJoin | ResponseJoin) for operator in operators)
-            if plan.topology.stores[store].kind in FOLLOWED and joins and reads:
-                for name in readers:
-                    levels = follows.setdefault(name, {}).get(store, frozenset())
-                    follows[name][store] = levels | {step.level}
-    return replace(plan, follows=follows)
+    topology = plan.topology
+    level = {name: step.level for step in plan.steps for name in step.nodes}
+    behind = {
+        (name, store)
+        for name in topology.nodes
+        for store in only_reads(topology, name)
+        if store in topology.stores_of(name)
+        and any(level[writer] < level[name] for writer in writers_of(topology, store))
+    }
+    followed = {store for name, store in behind if not _is_foreign_key(topology.nodes[name])}
+    known = {store for store in followed if topology.stores[store].kind in FOLLOWED} - plan.loose
+    follows: dict[str, frozenset[str]] = {}
+    for name, store in sorted(behind):
+        if store in known:
+            follows[name] = follows.get(name, frozenset()) | {store}
+    return replace(plan, follows=follows, loose=plan.loose | (followed - known))
+
+
+def _is_foreign_key(node: Node) -> bool:
+    return isinstance(node, ProcessorNode) and isinstance(node.operator, ResponseJoin | SubscriptionJoin)
 
 
 def gather_shared(plan: Plan) -> Plan:
@@ -279,18 +314,13 @@ def follow_partitioners(plan: Plan) -> Plan:
 def scope_stores(plan: Plan) -> Plan:
     """Note which nodes have stores that belong to keys, and by which serdes these go to shards."""
     nodes = plan.topology.nodes
-    free = _reachable(plan.topology, tuple(plan.one_shard | plan.by_partition))
-    while True:  # what stays in a shard is as free there as before
-        ends = [node for name in free if isinstance(node := nodes[name], SinkNode) and node.stays]
-        more = free | _reachable(
-            plan.topology, tuple({plan.source_of(str(node.topic)) for node in ends} & plan.staying)
-        )
-        if more == free:
-            break
-        free = more
+    free = plan.staying_below(plan.one_shard | plan.by_partition)  # what stays in a shard is as free there as before
+    carried = {name for name in plan.staying if plan.is_carried(name)}
     scopes: dict[str, tuple[Serde[Any], ...]] = {}
     for source in (node for node in nodes.values() if isinstance(node, SourceNode) and node.schedule is None):
-        for name in _reachable(plan.topology, (source.name,)) - free:
+        if source.name in carried:
+            continue
+        for name in plan.staying_below({source.name}, among=carried) - free:
             known = scopes.get(name, ())
             scopes[name] = known if source.key in known else (*known, source.key)
     return replace(plan, scopes={name: scopes[name] for name in nodes if name in scopes})
@@ -334,8 +364,7 @@ def number_subtopologies(plan: Plan) -> Plan:
 
 def choose_batch_paths(plan: Plan) -> Plan:
     """Decide which nodes take batches: not those of a step in which rows leave by time, between two records."""
-    followed = frozenset(store for of_node in plan.follows.values() for store in of_node)
-    paths = find_batch_paths(plan.topology, followed)
+    paths = find_batch_paths(plan.topology, plan.followed)
     reasons = dict(paths.reasons)
     for step in plan.steps:
         if (waits := stopped_by_time(plan.topology, step.nodes)) is not None:

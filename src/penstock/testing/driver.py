@@ -321,12 +321,15 @@ class TopologyTestDriver:
     def _enqueue(self, raw: Raw) -> None:
         source = self._lanes.source_of(raw.topic)
         assert source is not None
-        # rows on their way to a later step keep their order, whatever partition they are in
-        place = (raw.topic, -1 if self._lanes.sources[source].internal else raw.partition)
+        # rows on their way to a later step keep their order, whatever topic and partition they are in
+        place = ("", -1) if self._lanes.sources[source].internal else (raw.topic, raw.partition)
         if place not in self._queues:
-            self._queues[place] = RecordQueue(lambda r, partition_time: self._lanes.read(source, r, partition_time))
+            self._queues[place] = RecordQueue(self._decode)
         if self._queues[place].add(raw):
             self._heap.offer(self._queues[place])
+
+    def _decode(self, raw: Raw, partition_time: int) -> Decoded | None:
+        return self._lanes.read(self._lanes.source_of(raw.topic) or "", raw, partition_time)
 
     def _publish(self, rows: list[Row]) -> None:
         """Show the rows, and feed back those whose topic some source or global table reads.
@@ -406,7 +409,9 @@ class TopologyTestDriver:
         if partition is None:
             count = self._lanes.partitions_of(row.topic)
             partition = partition_for(row.key, count) if row.key is not None else self._without_key(row) % count
-        self._output.setdefault(topic, []).append(ProducedRecord(row.key, row.value, row.timestamp, headers, partition))
+        if not row.internal or row.topic in self._lanes.topology.internal_topics:  # else it stays in its sub-topology
+            record = ProducedRecord(row.key, row.value, row.timestamp, headers, partition)
+            self._output.setdefault(topic, []).append(record)
         raw = self._numbered(topic, partition, row.key, row.value, row.timestamp, headers)
         return raw._replace(origin=row.origin) if row.internal else raw
 
