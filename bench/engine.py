@@ -30,8 +30,8 @@ from penstock import config as settings
 from penstock.clock import SystemClock, stopwatch_us
 from penstock.dev.broker import Broker
 from penstock.engine.engine import Engine
+from penstock.engine.executor.spark import make_session
 from penstock.engine.recovery import RestoreProgress
-from penstock.engine.spark import make_session
 from penstock.log.base import Producer, Row, TopicSpec
 from penstock.log.kafka import KafkaLog
 

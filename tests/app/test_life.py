@@ -7,7 +7,7 @@ import pytest
 
 from penstock import App, ConfigError, PenstockError, Serdes, State, StateError, Stores, StreamsBuilder
 from penstock.app import Hook
-from penstock.engine.spark import SparkLanes
+from penstock.engine.executor.spark import SparkLanes
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}

@@ -30,12 +30,12 @@ from penstock.engine.record import read_last
 from penstock.engine.topics import ensure_own
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, EpochTooLarge, FencedError, ProductionError
-from penstock.lane.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, batches_of
-from penstock.lane.request import ShardRequest, TaskReport, encode_report
-from penstock.lane.timing import Timing
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import changelog_name, epochs_name
+from penstock.protocol.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, batches_of
+from penstock.protocol.request import ShardRequest, TaskReport, encode_report
+from penstock.protocol.timing import Timing
 
 S = EpochState
 BEFORE, AFTER = "before", "after"

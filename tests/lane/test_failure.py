@@ -11,8 +11,8 @@ from penstock.errors import (
     SerializationError,
     TimestampError,
 )
-from penstock.lane.failure import pack_failure, unpack_failure
 from penstock.operators.stateless import Filter, MapValues
+from penstock.protocol.failure import pack_failure, unpack_failure
 from penstock.testing import TopologyTestDriver
 from penstock.topology.node import ProcessorNode
 

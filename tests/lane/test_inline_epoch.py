@@ -10,14 +10,14 @@ import pytest
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
-from penstock.lane.chunk import unpacked
-from penstock.lane.envelope import CHANGELOG, NOTE, SINK
 from penstock.lane.inline_epoch import parts_of, run_inline_epoch
 from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
 from penstock.lane.shards import ShardIsNewer
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
+from penstock.protocol.chunk import unpacked
+from penstock.protocol.envelope import CHANGELOG, NOTE, SINK
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage, decode_report
 
 SHARDS, LANES = 4, 2
 

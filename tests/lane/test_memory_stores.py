@@ -8,9 +8,9 @@ import pytest
 from penstock import Processor, Stores, StreamsBuilder
 from penstock.lane import memory_stores
 from penstock.lane.memory_stores import WorkerShards, memory_folder, remove_memory
-from penstock.lane.request import EpochRequest, ShardRequest, Stage
 from penstock.lane.shards import application_folder
 from penstock.plan.plan import make_plan
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 from penstock.state import pending
 from penstock.state.base import Sealed
 

@@ -23,8 +23,8 @@ from penstock.engine.totals import Totals
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
-from penstock.lane.request import offsets
 from penstock.log.base import Offsets
+from penstock.protocol.request import offsets
 
 logger = logging.getLogger("penstock.engine")
 

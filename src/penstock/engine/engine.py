@@ -18,6 +18,7 @@ from penstock.engine.changelog_expiry import ChangelogExpiry
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
+from penstock.engine.executor.spark import SparkLanes
 from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop
@@ -25,21 +26,20 @@ from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
-from penstock.engine.spark import SparkLanes
 from penstock.engine.transaction_recovery import transaction_ms
 from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
-from penstock.lane.memory import keep_freed_memory
+from penstock.freed_memory import keep_freed_memory
 from penstock.lane.memory_stores import remove_memory
-from penstock.lane.request import Stage, offsets
 from penstock.lane.shards import ShardIsNewer, application_folder
-from penstock.lane.timing import Timing
 from penstock.lane.worker import Worker
 from penstock.log.base import Producer
 from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
+from penstock.protocol.request import Stage, offsets
+from penstock.protocol.timing import Timing
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.lane.request import READING, TaskReport
+from penstock.protocol.request import READING, TaskReport
 
 #: records of the first epoch, before any cost is known
 FIRST_RECORDS = 50_000

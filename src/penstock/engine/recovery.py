@@ -21,12 +21,12 @@ from penstock.engine.record import EpochRecord, read_last
 from penstock.engine.sources import find_topics, places_of
 from penstock.engine.topics import logged_stores
 from penstock.errors import EngineError, RecoveryError
-from penstock.lane.envelope import FAILURE, NOTE
-from penstock.lane.failure import unpack_failure
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, TaskReport, decode_report
 from penstock.log.base import Log, TopicPartition
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.plan.levels import find_levels
+from penstock.protocol.envelope import FAILURE, NOTE
+from penstock.protocol.failure import unpack_failure
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage, TaskReport, decode_report
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")

@@ -13,8 +13,8 @@ from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.limits import Limits
 from penstock.engine.offsets import Range
-from penstock.lane.request import EpochRequest, TaskReport
 from penstock.log.base import Log, Offsets, Producer
+from penstock.protocol.request import EpochRequest, TaskReport
 
 
 class RunsLanes(Protocol):

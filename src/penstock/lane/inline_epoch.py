@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.lane.channel import Part
-from penstock.lane.chunk import packed
-from penstock.lane.envelope import FAILURE, SCHEMA, SINK
 from penstock.lane.ordering import RAW_SCHEMA, numbers
-from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.run import run_step, tell_times
 from penstock.lane.worker import Worker
+from penstock.protocol.channel import Part
+from penstock.protocol.chunk import packed
+from penstock.protocol.envelope import FAILURE, SCHEMA, SINK
+from penstock.protocol.request import EpochRequest, Stage
 
 Batches = list[pa.RecordBatch]
 

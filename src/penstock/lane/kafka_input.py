@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
-from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of, pack_headers
-from penstock.lane.failure import pack_failure
 from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import READING, EpochRequest, Stage, TaskReport, encode_report
 from penstock.lane.run import tell_times
 from penstock.lane.timeline import PARTITIONS
 from penstock.lane.worker import Worker
 from penstock.log.rows import RangeRows
+from penstock.protocol.envelope import FAILURE, NOTE, batch_of, order_of, pack_headers
+from penstock.protocol.failure import pack_failure
+from penstock.protocol.request import READING, EpochRequest, Stage, TaskReport, encode_report
 from penstock.state.shards import shard_column
 
 #: topic, partition, start, end

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.shards import Shards
+from penstock.protocol.request import EpochRequest, Stage
 from penstock.state.base import BytesStore, ShardState
 from penstock.state.spec import StoreKind, StoreSpec
 

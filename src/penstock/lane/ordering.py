@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.provenance import Provenance, provenance_of
-from penstock.lane.envelope import unpack_headers
 from penstock.lane.source import Raw
 from penstock.lane.timeline import PARTITIONS
+from penstock.protocol.envelope import unpack_headers
 from penstock.record import Headers, Origin
 
 RAW_SCHEMA = pa.schema(
@@ -344,7 +344,7 @@ def _greatest_so_far(rows: SourceRows, times: Any, topics: Sequence[str], before
 def raw_headers(column: Any) -> list[Headers]:
     """Return the headers of raw rows as tuples.
 
-    >>> from penstock.lane.envelope import pack_headers
+    >>> from penstock.protocol.envelope import pack_headers
     >>> raw_headers(pa.array([pack_headers((("a", b"1"), ("b", None))), None]))
     [(('a', b'1'), ('b', None)), ()]
     """

@@ -27,11 +27,11 @@ import numpy as np
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
 from penstock.lane.decoding import without_unreadable
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, offsets
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
 from penstock.log.reader import KafkaReader
 from penstock.log.topics import changelog_name
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage, offsets
 from penstock.state import pending
 from penstock.state.base import ShardState
 from penstock.state.lmdb_pages import heal

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.lane.chunk import Wrap, chunk_of, opened_chunk
-from penstock.lane.envelope import PENDING
+from penstock.protocol.chunk import Wrap, chunk_of, opened_chunk
+from penstock.protocol.envelope import PENDING
 
 #: a chunk is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 22
@@ -24,7 +24,7 @@ def addressed(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield rows in chunks, each with its lane: raw rows, or those of the envelope. ``final``: chunks that were final before.
 
-    >>> from penstock.lane.envelope import NOTE, RECORD, batch_of
+    >>> from penstock.protocol.envelope import NOTE, RECORD, batch_of
     >>> records = batch_of(RECORD, pa.array([0, 1, 3]), [["in"] * 3, [0, 1, 3], [None] * 3, [b"a", b"b", b"c"], [0] * 3])
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
     >>> chunks = list(addressed([records, note], 2))

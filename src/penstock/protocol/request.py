@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.lane.timing import TimeUpdate, feeds_of
 from penstock.log.base import Offsets
 from penstock.plan.feeds import Feed
 from penstock.plan.plan import Plan, Step
+from penstock.protocol.timing import TimeUpdate, feeds_of
 from penstock.topology.node import SourceNode
 from penstock.watermark import LatePolicy
 

@@ -1,5 +1,5 @@
-"""Spark: the only file that knows it. An epoch is one job. One of few records is inline (``engine.inline_epochs``): a resident task
-runs it (``engine.resident_tasks``). Of others the job is made of the steps of the plan::
+"""Spark: the only file that knows it. An epoch is one job. One of few records is inline (``inline_epochs``): a resident task
+runs it (``resident``). Of others the job is made of the steps of the plan::
 
     read exactly the ranges (``lane.kafka_input``)                                [Python, in the reading tasks]
     ─ tell the times of the records, if the first step needs them
@@ -8,7 +8,7 @@ runs it (``engine.resident_tasks``). Of others the job is made of the steps of t
     envelope rows to the driver
 
 All rows go in chunks: Spark would take every one of them apart, and put it together again. Where the tasks share a machine it moves
-their names only (``lane.chunk``, ``engine.shuffle_folder``).
+their names only (``protocol.chunk``, ``engine.executor.shuffle_folder``).
 
 What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
 DataFrames: to analyse, plan and compile one takes longer than many an epoch (docs/decisions/0020).
@@ -39,20 +39,20 @@ import pyarrow.compute as pc
 
 from penstock.clock import stopwatch_us
 from penstock.dev.java import java_home
-from penstock.engine.inline_epochs import InlineEpochs
-from penstock.engine.jvm_stderr import JvmStderr
+from penstock.engine.executor.inline_epochs import InlineEpochs
+from penstock.engine.executor.jvm_stderr import JvmStderr
+from penstock.engine.executor.resident import ResidentTasks
+from penstock.engine.executor.shuffle_folder import ShuffleFolder
 from penstock.engine.offsets import Range
-from penstock.engine.resident_tasks import ResidentTasks
-from penstock.engine.shuffle_folder import ShuffleFolder
 from penstock.errors import EngineError, SparkEnded
+from penstock.freed_memory import ENVIRONMENT
 from penstock.lane import entry
-from penstock.lane.channel import Part
-from penstock.lane.chunk import unpacked
-from penstock.lane.envelope import NOTE
-from penstock.lane.memory import ENVIRONMENT
-from penstock.lane.request import EpochRequest, Stage, decode_report, encode_request
 from penstock.log.kafka import KafkaLog
 from penstock.masking import is_secret, remember, scrubbed
+from penstock.protocol.channel import Part
+from penstock.protocol.chunk import unpacked
+from penstock.protocol.envelope import NOTE
+from penstock.protocol.request import EpochRequest, Stage, decode_report, encode_request
 
 logger = logging.getLogger("penstock.engine")
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from penstock.engine.epoch_sizer import cost_of
 from penstock.engine.offsets import Range
-from penstock.lane.channel import Part
 from penstock.lane.inline_epoch import parts_of
 from penstock.lane.kafka_input import raw_batch
-from penstock.lane.request import EpochRequest, Stage, TaskReport
 from penstock.log.ranges import KafkaRanges
+from penstock.protocol.channel import Part
+from penstock.protocol.request import EpochRequest, Stage, TaskReport
 
 #: size in bytes of the values of an inline epoch, at most
 MOST_BYTES = 1 << 23
