@@ -18,7 +18,7 @@ import threading
 from typing import Any
 
 from penstock.app import App, State
-from penstock.engine.executor.spark import make_session
+from penstock.engine.executor.spark_session import make_session
 from penstock.engine.recovery import RestoreProgress
 
 TOLD = ("epochs", "retries", "records_in", "spent_us")

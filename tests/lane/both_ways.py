@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from penstock import StreamsBuilder
 from penstock import config as configuration
 from penstock.lane import decoding, mixed, run
-from penstock.lane.ordering import RAW_SCHEMA
 from penstock.lane.output import StepOutput
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
@@ -36,7 +35,9 @@ from penstock.protocol.envelope import (
     rows_of,
     unpack_headers,
 )
-from penstock.protocol.request import EpochRequest, ShardRequest, Stage, decode_report
+from penstock.protocol.raw_rows import RAW_SCHEMA
+from penstock.protocol.report import decode_report
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 from penstock.protocol.timing import ObservedTimes, Timing
 from penstock.state import lmdb_write
 

@@ -21,7 +21,7 @@ from penstock.log.base import RowColumns
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.protocol.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.protocol.failure import unpack_failure
-from penstock.protocol.request import decode_report
+from penstock.protocol.report import decode_report
 from penstock.record import Headers
 
 Step = Callable[[Work], None]
@@ -29,7 +29,7 @@ Step = Callable[[Work], None]
 
 def run_lanes(work: Work) -> None:
     """Run the lanes; raise a failure of user code."""
-    rows = work.context.lanes.run(work.request, work.ranges)
+    rows = work.context.executor.run(work.request, work.ranges)
     check(rows)
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):

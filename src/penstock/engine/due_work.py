@@ -6,7 +6,8 @@ from collections.abc import Container, Mapping
 
 from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
-from penstock.engine.offsets import Input, Range
+from penstock.engine.offsets import Input
+from penstock.protocol.request import Range
 from penstock.protocol.timing import TimeUpdate, Timing
 
 #: milliseconds between two looks for input, if there was none: at first, and at last

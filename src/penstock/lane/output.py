@@ -30,7 +30,8 @@ from penstock.protocol.envelope import (
     pack_place,
     pack_places,
 )
-from penstock.protocol.request import EpochRequest, Stage, TaskReport, encode_report
+from penstock.protocol.report import TaskReport, encode_report
+from penstock.protocol.request import EpochRequest, Stage
 from penstock.record import Headers, Origin
 from penstock.state import pending
 from penstock.state.base import Sealed

@@ -32,7 +32,7 @@ from penstock.lane.mixed import Mixed, Work
 from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
 from penstock.lane.output import StepOutput
 from penstock.lane.task import Task
-from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
+from penstock.lane.timeline import Moves, Timelines, find_moves
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.protocol.envelope import (
@@ -45,7 +45,9 @@ from penstock.protocol.envelope import (
     order_of,
 )
 from penstock.protocol.failure import pack_failure
-from penstock.protocol.request import EpochRequest, TaskReport, encode_report, offsets
+from penstock.protocol.raw_rows import PARTITIONS
+from penstock.protocol.report import TaskReport, encode_report
+from penstock.protocol.request import EpochRequest, offsets
 from penstock.protocol.timing import known_due
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState

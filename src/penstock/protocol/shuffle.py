@@ -84,10 +84,30 @@ def _by_lane(batch: pa.RecordBatch, lanes: int) -> Iterator[tuple[int, pa.Record
             if not going.any():
                 return
             batch = batch.filter(pa.array(going))
-    lane = batch["shard" if raw else "route"].to_numpy() % lanes
-    for number in np.unique(lane).tolist():
-        mine = lane == number
-        yield number, batch if mine.all() else batch.filter(pa.array(mine))
+    yield from _split(batch, "shard" if raw else "route", lanes)
+
+
+def split(batches: list[pa.RecordBatch], column: str, lanes: int) -> list[list[pa.RecordBatch]]:
+    """Return the rows of each lane, in order. ``column``: of the shard, or of a number that tells the lane as it does.
+
+    >>> rows = pa.RecordBatch.from_pydict({"shard": [0, 1, 2, 3]})
+    >>> [[batch["shard"].to_pylist() for batch in lane] for lane in split([rows], "shard", 3)]
+    [[[0, 3]], [[1]], [[2]]]
+    """
+    if lanes == 1:
+        return [batches]
+    by_lane: list[list[pa.RecordBatch]] = [[] for _ in range(lanes)]
+    for batch in batches:
+        for lane, mine in _split(batch, column, lanes):
+            by_lane[lane].append(mine)
+    return by_lane
+
+
+def _split(batch: pa.RecordBatch, column: str, lanes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    lane_of_row = batch[column].to_numpy() % lanes
+    for lane in np.unique(lane_of_row).tolist():
+        mine = lane_of_row == lane
+        yield lane, batch if mine.all() else batch.filter(pa.array(mine))
 
 
 def _addressed(lane: int, chunk: bytes) -> tuple[int, bytes]:

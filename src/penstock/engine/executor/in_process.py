@@ -17,9 +17,10 @@ from penstock.lane.global_tables import GlobalTables
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
-from penstock.lane.timeline import NO_MOVES, PARTITIONS, Timelines, find_moves
+from penstock.lane.timeline import NO_MOVES, Timelines, find_moves
 from penstock.plan.plan import make_plan
 from penstock.processor.resources import Resources
+from penstock.protocol.raw_rows import PARTITIONS
 from penstock.protocol.timing import ObservedTimes, Place, TimeUpdate, Timing, feeds_of, is_due
 from penstock.record import Headers, Origin
 from penstock.serde import Serde, Serdes
