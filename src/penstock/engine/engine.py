@@ -18,6 +18,8 @@ from penstock.engine.changelog_expiry import ChangelogExpiry
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
+from penstock.engine.executor.spark import SparkExecutor
+from penstock.engine.executor.store_views import StoreViews
 from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop
@@ -25,21 +27,18 @@ from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
-from penstock.engine.spark import SparkLanes
 from penstock.engine.transaction_recovery import transaction_ms
 from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
-from penstock.lane.memory import keep_freed_memory
-from penstock.lane.memory_stores import remove_memory
-from penstock.lane.request import Stage, offsets
-from penstock.lane.shards import ShardIsNewer, application_folder
-from penstock.lane.timing import Timing
-from penstock.lane.worker import Worker
+from penstock.freed_memory import keep_freed_memory
 from penstock.log.base import Producer
 from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
+from penstock.protocol.request import EpochRequest, Stage, offsets
+from penstock.protocol.state_folder import application_folder, remove_memory
+from penstock.protocol.timing import Timing
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -70,8 +69,8 @@ class Engine:
         self.application_id: str = config["application_id"]
         self.log = KafkaLog(config["bootstrap_servers"], config["kafka"])
         self.stage = make_stage(topology, config, session)
-        self.lanes: SparkLanes | None = None
-        self._worker: Worker | None = None
+        self.executor: SparkExecutor | None = None
+        self._views = StoreViews(self.stage)
         self._producer: Producer | None = None
         self.loop: Loop | None = None
 
@@ -114,7 +113,7 @@ class Engine:
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(committed.changelogs.get(store, zero)) for store, zero in stores.items()}
         committed = replace(committed, changelogs={**committed.changelogs, **recorded})
-        self.lanes = SparkLanes(self._session, stage, self.log, self.config["inline_epoch_records"])
+        self.executor = SparkExecutor(self._session, stage, self.log, self.config["inline_epoch_records"])
         request = committed.request(
             f"{committed.epoch}.restore",
             source_of=source.source_of,
@@ -122,10 +121,10 @@ class Engine:
             global_ends=source.global_ends(),
             restore_limit=recovery.RESTORE_ROWS,
         )
-        recovery.restore(self.lanes, stage, request, self._tell)
+        recovery.restore(self.executor, stage, request, self._tell)
         context = EpochContext(
             self.log,
-            self.lanes,
+            self.executor,
             self._producer,
             self.config,
             self._clock,
@@ -158,27 +157,22 @@ class Engine:
 
     def view(self, name: str) -> Any:
         """Return a read-only view of a store at the last barrier."""
+        return self._views.view(name, self._barrier)
+
+    def _barrier(self) -> EpochRequest:
+        """Return what says where the shards stand at the last barrier."""
         assert self.loop is not None
-        if self._worker is None:
-            self._worker = Worker(self.stage)
-        while True:
-            committed = self.loop.committed
-            ends = self.loop.attempts.global_ends
-            request = committed.request(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
-            try:
-                return self._worker.view(name, request)
-            except ShardIsNewer:  # there was a barrier meanwhile
-                continue
+        committed, ends = self.loop.committed, self.loop.attempts.global_ends
+        return committed.request(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
 
     def close(self) -> None:
         """Let go of the producer and the log; what is not committed is left to the next start."""
         if self.loop is not None:
             self.loop.close()
-        if self._worker is not None:
-            self._worker.close()
-        if self.lanes is not None:
-            self.lanes.close()
-            self.lanes = None
+        self._views.close()
+        if self.executor is not None:
+            self.executor.close()
+            self.executor = None
         remove_memory(self.stage, application_folder(self.stage))
         self.log.close()
 
