@@ -21,6 +21,8 @@ def refuses_sink(sink: SinkNode) -> str | None:
     """Return why a sink takes records one by one; None if it takes batches."""
     if sink.topic is None:
         return "a function chooses the topic of each record"
+    if sink.carries:
+        return "records go on to a later step as they are, each in its place"
     if sink.partitioner is not None and not is_by_inner_key(sink):
         return "a partitioner chooses the partition of each record"
     return None

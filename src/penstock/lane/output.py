@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.batch.batch import Batch
 from penstock.lane.ordering import ShortRun, SourceBatch
-from penstock.lane.siblings import Siblings
+from penstock.lane.siblings import FIRST_ROW, Siblings
 from penstock.lane.sink import Row, SinkBatch
 from penstock.log.partitioner import partition_for
 from penstock.plan.plan import Step
@@ -69,7 +69,7 @@ class StepOutput:
 
     def leaving(self, outputs: Iterable[Row | SinkBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that have left a task."""
-        index = 1  # of a record among all that the task gave out: its order among siblings; before it comes what time gives out
+        index = FIRST_ROW  # of a record among all that the task gave out: its order among siblings
         self._siblings = Siblings()
         for rows in _runs_of(outputs):
             if isinstance(rows, SinkBatch):
@@ -116,7 +116,7 @@ class StepOutput:
         places = [
             pack_place(
                 row.origin,
-                (*row.origin.sub, self._siblings.position(index, row.origin, plan.subtopology_of[name])),
+                self._siblings.placed(index, row.origin, plan.subtopology_of[name], carried=name in plan.carried),
                 number.get(row.origin.topic or "", 0),
                 raw,
             )

@@ -4,7 +4,10 @@ Time moves with a record. Of the rows that a record becomes on the way to a late
 time moves, and the others behind it: what is due by then has left before them. Which row is the first must not depend on the shard that
 it goes to, so it is part of its position::
 
-    position    2 * (number of the row among those of its task) + (0: the first of its record for its sub-topology, 1: another)
+    position    2 * (number of the row among those of its task, from 2) + (0: the first of its record for its sub-topology, 1: another)
+
+A row that is carried over to a later step (``plan.node_levels``) stands for the record itself: it comes before all that the record
+became behind a re-key, so a 2 is put in front of its position.
 
 >>> from penstock.record import NO_ORIGIN
 >>> numbers = Siblings()
@@ -25,6 +28,11 @@ from penstock.batch.batch import Batch
 from penstock.batch.provenance import Provenance
 from penstock.record import Origin
 
+#: number of the first row of a task
+FIRST_ROW = 2
+#: stands in front of the position of a row that is carried over
+CARRIED = 2
+
 
 class Siblings:
     """Gives rows their positions; those of one record follow each other."""
@@ -39,6 +47,11 @@ class Siblings:
         is_other = self._last.get(subtopology) == of
         self._last[subtopology] = of
         return 2 * number + is_other
+
+    def placed(self, number: int, origin: Origin, subtopology: int, *, carried: bool) -> tuple[int, ...]:
+        """Return where a row is among all that its source record became."""
+        position = self.position(number, origin, subtopology)
+        return (*origin.sub, CARRIED, position) if carried else (*origin.sub, position)
 
     def positions(self, number: int, columns: Batch, subtopology: int, *, alone: bool) -> Any:
         """Return the positions of rows by column from this number on; ``alone``: no other sink leads to the sub-topology."""

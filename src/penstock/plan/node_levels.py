@@ -88,7 +88,9 @@ def carry_over(topology: Topology, levels: dict[str, int]) -> tuple[Topology, di
             if levels[parent] < levels[name]:
                 topic, source = f"{parent}-to-{name}", f"{parent}-to-{name}-source"
                 serdes = Serdes.pickle, Serdes.pickle
-                nodes.append(SinkNode(f"{topic}-sink", topic, (parent,), *serdes, internal=True, stays=True))
+                nodes.append(
+                    SinkNode(f"{topic}-sink", topic, (parent,), *serdes, internal=True, stays=True, carries=True)
+                )
                 nodes.append(SourceNode(source, (topic,), *serdes, internal=True))
                 level_of[source] = levels[name]
             parents.append(parent if levels[parent] == levels[name] else source)

@@ -92,6 +92,8 @@ class Plan:
     subtopology_of: dict[str, int] = field(default_factory=dict)
     #: nodes that read tables in a later step than the one that writes them → the stores: a record meets them as of its source record
     follows: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: sources of records that go on to a later step without a re-key
+    carried: frozenset[str] = frozenset()
     #: stores whose nodes run in several steps, and depend on where epochs end
     loose: frozenset[str] = frozenset()
     #: which nodes take batches, and why the others take records one by one
@@ -107,12 +109,6 @@ class Plan:
         """The stores whose changes a later step follows."""
         nothing: frozenset[str] = frozenset()
         return nothing.union(*self.follows.values())
-
-    def is_carried(self, source: str) -> bool:
-        """Whether a source takes over what goes to a later step without a re-key: no topic of the user's topology."""
-        node = self.topology.nodes[source]
-        assert isinstance(node, SourceNode)
-        return node.internal and not any(topic in self.topology.internal_topics for topic in node.topics)
 
     def staying_below(self, sources: Collection[str], among: Collection[str] | None = None) -> set[str]:
         """Return the nodes that records of sources reach without leaving their shard; ``among``: through which internal sources."""
@@ -186,7 +182,8 @@ def level_sources(plan: Plan) -> Plan:
     topology, level_of = carry_over(plan.topology, nodes.of)
     if len(topology.nodes) == len(plan.topology.nodes):
         topology = plan.topology
-    return replace(plan, topology=topology, level_of=level_of, loose=nodes.loose)
+    carried = frozenset(level_of) - frozenset(levels)
+    return replace(plan, topology=topology, level_of=level_of, carried=carried, loose=nodes.loose)
 
 
 def cut_steps(plan: Plan) -> Plan:
@@ -315,12 +312,11 @@ def scope_stores(plan: Plan) -> Plan:
     """Note which nodes have stores that belong to keys, and by which serdes these go to shards."""
     nodes = plan.topology.nodes
     free = plan.staying_below(plan.one_shard | plan.by_partition)  # what stays in a shard is as free there as before
-    carried = {name for name in plan.staying if plan.is_carried(name)}
     scopes: dict[str, tuple[Serde[Any], ...]] = {}
     for source in (node for node in nodes.values() if isinstance(node, SourceNode) and node.schedule is None):
-        if source.name in carried:
+        if source.name in plan.carried:
             continue
-        for name in plan.staying_below({source.name}, among=carried) - free:
+        for name in plan.staying_below({source.name}, among=plan.carried) - free:
             known = scopes.get(name, ())
             scopes[name] = known if source.key in known else (*known, source.key)
     return replace(plan, scopes={name: scopes[name] for name in nodes if name in scopes})

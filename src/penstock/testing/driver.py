@@ -19,7 +19,7 @@ from penstock.clock import MockClock
 from penstock.durations import millis
 from penstock.engine.executor.in_process import Decoded, InProcessExecutor
 from penstock.errors import ConfigError, StoreError, TopologyError, nearest
-from penstock.lane.siblings import Siblings
+from penstock.lane.siblings import FIRST_ROW, Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.lane.task_time import PUNCTUATED, RELEASED
@@ -100,7 +100,7 @@ class TopologyTestDriver:
         self._wall_clock_moved = False
         self._records_in = 0
         self._barriers = 0
-        self._emitted = 0  # rows for later steps, in this epoch
+        self._emitted = FIRST_ROW - 1  # number of the last row for a later step, in this epoch
         self._siblings = Siblings()
         self._leaving: list[Raw] = []  # rows for later steps
         self._untold: list[int] = []  # levels that have not heard yet of the time at the end
@@ -308,8 +308,19 @@ class TopologyTestDriver:
         self._flush()
         ready = [raw for raw in self._leaving if self._level_of(raw) == level + 1]
         self._leaving = [raw for raw in self._leaving if self._level_of(raw) > level + 1]
-        for raw in sorted(ready, key=_turn):
+        for raw in sorted(ready, key=self._turn):
             self._enqueue(raw)
+
+    def _turn(self, raw: Raw) -> tuple[int, tuple[int, ...]]:
+        """Return what the rows of one source record are ordered by: what time gives out first, then the record itself where it goes to
+        a later step, then what became of it, as it came, and punctuators last."""
+        assert raw.origin is not None
+        sub = raw.origin.sub
+        if sub[0] == RELEASED:
+            return 0, sub
+        if sub[0] == PUNCTUATED:
+            return 3, sub
+        return 1 if self._lanes.source_of(raw.topic) in self._lanes.carried else 2, ()
 
     def _level_of(self, raw: Raw) -> int:
         return self._lanes.levels[self._lanes.source_of(raw.topic) or ""]
@@ -351,7 +362,7 @@ class TopologyTestDriver:
         arrived, self._waiting = self._waiting, []
         told = self._lanes.told({(raw.topic, raw.partition) for raw in arrived})
         self._lanes.begin(told)
-        self._emitted = 0
+        self._emitted = FIRST_ROW - 1
         if self._wall_clock_moved:
             self._wall_clock_moved = False
             self._lanes.punctuate_wall_clock()
@@ -396,8 +407,9 @@ class TopologyTestDriver:
         assert source is not None
         assert origin is not None
         self._emitted += 1
-        position = self._siblings.position(self._emitted, origin, self._lanes.subtopology_of[source])
-        return raw._replace(origin=origin._replace(sub=(*origin.sub, position)))
+        number, carried = self._lanes.subtopology_of[source], source in self._lanes.carried
+        sub = self._siblings.placed(self._emitted, origin, number, carried=carried)
+        return raw._replace(origin=origin._replace(sub=sub))
 
     # writing
 
@@ -440,15 +452,6 @@ def _place(record: Decoded) -> tuple[Any, ...]:
     """Return what rows of a step are ordered by."""
     origin = record.origin
     return origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub
-
-
-def _turn(raw: Raw) -> tuple[int, tuple[int, ...]]:
-    """Return what the rows of one source record are ordered by: as they come, but what time gives out first, and punctuators last."""
-    assert raw.origin is not None
-    sub = raw.origin.sub
-    if sub[0] == RELEASED:
-        return 0, sub
-    return (2, sub) if sub[0] == PUNCTUATED else (1, ())
 
 
 def _at_least_one(number: int, name: str) -> int:

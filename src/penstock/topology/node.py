@@ -79,6 +79,8 @@ class SinkNode:
     changes: bool = False
     #: the answers of asynchronous calls: its rows go to another step, but stay in their shard
     stays: bool = False
+    #: what goes to a later step as it is
+    carries: bool = False
 
 
 Node: TypeAlias = SourceNode | ProcessorNode | SinkNode
