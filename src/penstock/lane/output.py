@@ -116,7 +116,13 @@ class StepOutput:
         places = [
             pack_place(
                 row.origin,
-                self._siblings.placed(index, row.origin, plan.subtopology_of[name], carried=name in plan.carried),
+                self._siblings.placed(
+                    index,
+                    row.origin,
+                    plan.subtopology_of[name],
+                    carried=name in plan.carried,
+                    returning=name in plan.returning,
+                ),
                 number.get(row.origin.topic or "", 0),
                 raw,
             )
@@ -177,7 +183,8 @@ class StepOutput:
         plan, columns = self._stage.plan, leaving.batch
         source = plan.source_of(str(leaving.sink.topic))
         subtopology = plan.subtopology_of[source]
-        subs = self._siblings.positions(index, columns, subtopology, alone=self._leads_to[subtopology] == 1)
+        alone, returning = self._leads_to[subtopology] == 1, source in plan.returning
+        subs = self._siblings.positions(index, columns, subtopology, alone=alone, returning=returning)
         keys, values, kind = leaving.keys, leaving.values, RECORD
         if source in plan.counting and values is None:
             keys, values, columns, subs = _counted(keys, columns, subs)

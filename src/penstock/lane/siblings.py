@@ -48,14 +48,23 @@ class Siblings:
         self._last[subtopology] = of
         return 2 * number + is_other
 
-    def placed(self, number: int, origin: Origin, subtopology: int, *, carried: bool) -> tuple[int, ...]:
-        """Return where a row is among all that its source record became."""
+    def placed(
+        self, number: int, origin: Origin, subtopology: int, *, carried: bool, returning: bool
+    ) -> tuple[int, ...]:
+        """Return where a row is among all that its source record became.
+
+        ``carried``: it stands for the record itself. ``returning``: its source record was in its sub-topology before it.
+        """
+        if returning:
+            return (*origin.sub, 2 * number + 1)
         position = self.position(number, origin, subtopology)
         return (*origin.sub, CARRIED, position) if carried else (*origin.sub, position)
 
-    def positions(self, number: int, columns: Batch, subtopology: int, *, alone: bool) -> Any:
-        """Return the positions of rows by column from this number on; ``alone``: no other sink leads to the sub-topology."""
+    def positions(self, number: int, columns: Batch, subtopology: int, *, alone: bool, returning: bool = False) -> Any:
+        """Return the positions of the rows of a batch from this number on; ``alone``: no other sink leads to the sub-topology."""
         numbers = 2 * np.arange(number, number + len(columns), dtype=np.int64)
+        if returning:
+            return numbers + 1
         if columns.rows is None and alone:
             return numbers
         rows = np.arange(len(columns)) if columns.rows is None else columns.rows

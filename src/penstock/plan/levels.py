@@ -54,6 +54,13 @@ def find_levels(topology: Topology) -> dict[str, int]:
     )
 
 
+def returning_sources(topology: Topology) -> frozenset[str]:
+    """Return the internal sources that are fed, through other sub-topologies, by their own: their records come back to it."""
+    stages = {name: sub.id for sub in topology.subtopologies() for name in sub.nodes}
+    above = _closure(_feeders(topology))
+    return frozenset(name for name in above if _fed_by_own(name, above, stages))
+
+
 def _fed_by_own(name: str, above: dict[str, frozenset[str]], stages: dict[str, int]) -> bool:
     return any(stages[feeder] == stages[name] for feeder in above[name])
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from penstock.operators.aggregate import StreamCount
 from penstock.operators.foreign_key_join import ResponseJoin, SubscriptionJoin
 from penstock.plan.batch_paths import BatchPaths, find_batch_paths, stopped_by_time
-from penstock.plan.levels import find_levels
+from penstock.plan.levels import find_levels, returning_sources
 from penstock.plan.node_levels import carry_over, find_node_levels, only_reads, writers_of
 from penstock.serde import Serde
 from penstock.state.spec import StoreKind
@@ -94,6 +94,8 @@ class Plan:
     follows: dict[str, frozenset[str]] = field(default_factory=dict)
     #: sources of records that go on to a later step without a re-key
     carried: frozenset[str] = frozenset()
+    #: sources of records that come back to the sub-topology of their source record
+    returning: frozenset[str] = frozenset()
     #: stores whose nodes run in several steps, and depend on where epochs end
     loose: frozenset[str] = frozenset()
     #: which nodes take batches, and why the others take records one by one
@@ -183,7 +185,8 @@ def level_sources(plan: Plan) -> Plan:
     if len(topology.nodes) == len(plan.topology.nodes):
         topology = plan.topology
     carried = frozenset(level_of) - frozenset(levels)
-    return replace(plan, topology=topology, level_of=level_of, carried=carried, loose=nodes.loose)
+    returning = returning_sources(plan.topology)
+    return replace(plan, topology=topology, level_of=level_of, carried=carried, returning=returning, loose=nodes.loose)
 
 
 def cut_steps(plan: Plan) -> Plan:

@@ -22,7 +22,6 @@ from penstock.errors import ConfigError, StoreError, TopologyError, nearest
 from penstock.lane.siblings import FIRST_ROW, Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
-from penstock.lane.task_time import PUNCTUATED, RELEASED
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
@@ -308,19 +307,8 @@ class TopologyTestDriver:
         self._flush()
         ready = [raw for raw in self._leaving if self._level_of(raw) == level + 1]
         self._leaving = [raw for raw in self._leaving if self._level_of(raw) > level + 1]
-        for raw in sorted(ready, key=self._turn):
+        for raw in sorted(ready, key=_sub):
             self._enqueue(raw)
-
-    def _turn(self, raw: Raw) -> tuple[int, tuple[int, ...]]:
-        """Return what the rows of one source record are ordered by: what time gives out first, then the record itself where it goes to
-        a later step, then what became of it, as it came, and punctuators last."""
-        assert raw.origin is not None
-        sub = raw.origin.sub
-        if sub[0] == RELEASED:
-            return 0, sub
-        if sub[0] == PUNCTUATED:
-            return 3, sub
-        return 1 if self._lanes.source_of(raw.topic) in self._lanes.carried else 2, ()
 
     def _level_of(self, raw: Raw) -> int:
         return self._lanes.levels[self._lanes.source_of(raw.topic) or ""]
@@ -407,8 +395,9 @@ class TopologyTestDriver:
         assert source is not None
         assert origin is not None
         self._emitted += 1
-        number, carried = self._lanes.subtopology_of[source], source in self._lanes.carried
-        sub = self._siblings.placed(self._emitted, origin, number, carried=carried)
+        carried, returning = source in self._lanes.carried, source in self._lanes.returning
+        number = self._lanes.subtopology_of[source]
+        sub = self._siblings.placed(self._emitted, origin, number, carried=carried, returning=returning)
         return raw._replace(origin=origin._replace(sub=sub))
 
     # writing
@@ -452,6 +441,12 @@ def _place(record: Decoded) -> tuple[Any, ...]:
     """Return what rows of a step are ordered by."""
     origin = record.origin
     return origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub
+
+
+def _sub(raw: Raw) -> tuple[int, ...]:
+    """Return where a row is among those of its source record: what time gives out is first, punctuators are last."""
+    assert raw.origin is not None
+    return raw.origin.sub
 
 
 def _at_least_one(number: int, name: str) -> int:

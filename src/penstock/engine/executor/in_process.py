@@ -86,7 +86,7 @@ class InProcessExecutor:
         self.subtopology_of = plan.subtopology_of
         self._one_shard = plan.one_shard
         self._staying = plan.staying
-        self.carried = plan.carried
+        self.carried, self.returning = plan.carried, plan.returning
         self._by_partition = plan.by_partition
         self._scopes = plan.scopes
         self._follows = plan.follows
