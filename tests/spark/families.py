@@ -257,6 +257,35 @@ class Looking(Processor):
 
 
 @family()
+def records_that_come_back_to_their_tables(builder):
+    words = builder.stream("a", **TEXT).filter(lambda key, value: key is not None and value is not None)
+    table = builder.table("b", **TEXT, store=kv("met-twice"))
+    versions = words.to_table(store=Stores.versioned("versions", history=1000, **TEXT), **TEXT)
+    once = words.left_join(table, both, **TEXT)
+    again = once.select_key(lambda key, value: f"k{len(value) % 3}").left_join(table, both, **TEXT)
+    again.to("again", **TEXT)
+    words.select_key(lambda key, value: f"k{len(value) % 3}").left_join(versions, both, **TEXT).to(
+        "versions-met", **TEXT
+    )
+
+
+@family()
+def both_sides_of_a_re_key(builder):
+    words = builder.stream("a", **TEXT).filter(lambda key, value: key is not None and value is not None)
+    others = words.select_key(lambda key, value: f"k{len(value) % 3}")
+    window = JoinWindows(5, grace=3)
+    words.outer_join(others, both, window=window, other_value=Serdes.string, **TEXT).to("pairs", **TEXT)
+    merged = words.merge(others.repartition(**TEXT, name="others"))
+    merged.group_by_key(**TEXT).aggregate(str, append, store=kv("merged"), value=Serdes.string).to_stream().to(
+        "merged-updates", **TEXT
+    )
+    table = words.to_table(store=kv("words"), **TEXT)
+    groups = table.group_by(lambda key, value: (f"k{len(value) % 3}", value), **TEXT)
+    grouped = groups.aggregate(str, append, take_out, store=kv("grouped"), value=Serdes.string)
+    table.left_join(grouped, both).to_stream().to("with-groups", **TEXT)
+
+
+@family()
 def a_view_of_the_last_barrier(builder):
     builder.stream("a", **TEXT).group_by_key().count(store=kv("counts", Serdes.int64))
     builder.stream("b", **TEXT).process(Looking).to("out", **TEXT)
