@@ -5,10 +5,12 @@ what feeds it (``levels``). Then nodes that belong together would run in differe
 merge. They must not: one side would not see in an epoch what the other one has. So these rules are added:
 
 1. A node runs in no earlier step than its parents. An edge to a later step is *carried over*: its records go on to that step, in their
-   shard, through an internal topic.
+   shard, through an internal topic. (A sink of a re-key runs with each of its parents: the later step puts its rows in order.)
 2. The nodes that write to a store run in one step.
 3. A node that only reads a table by key runs in no earlier step than those that write to it. In a later one it follows the changes
    (``Plan.follows``).
+
+A foreign-key join needs them not: it answers for the newest rows, and each side asks for what it has missed of the other.
 
 Where the rules lead in a circle (a processor on both sides of a re-key writes to one store), the store is *loose*: its nodes stay where
 their sources are, and what they see of each other depends on where epochs end.
@@ -20,6 +22,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import NamedTuple
 
 from penstock.operators.base import TableView
+from penstock.operators.foreign_key_join import ForeignTableUpdate, SubscriptionReceive
 from penstock.serde import Serdes
 from penstock.topology.node import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
@@ -81,6 +84,9 @@ def carry_over(topology: Topology, levels: dict[str, int]) -> tuple[Topology, di
     for name, node in topology.nodes.items():
         if isinstance(node, SourceNode):
             level_of[name] = levels[name]
+        if isinstance(node, SourceNode) or (
+            isinstance(node, SinkNode) and node.internal
+        ):  # a sink may be in several steps
             nodes.append(node)
             continue
         parents = []
@@ -105,7 +111,8 @@ def _raised(topology: Topology, sources: dict[str, int], loose: frozenset[str], 
     for name, node in topology.nodes.items():
         if isinstance(node, SinkNode) and node.internal and node.topic is not None:
             sinks.setdefault(node.topic, []).append(name)
-    tied = [(writers_of(topology, s), _users(topology, s)) for s in topology.stores if s not in loose]
+    own = [store for store in topology.stores if store not in loose and not _of_foreign_keys(topology, store)]
+    tied = [(writers_of(topology, store), _users(topology, store)) for store in own]
     while True:
         before = dict(levels)
         for name, node in topology.nodes.items():
@@ -129,6 +136,13 @@ def _as_late_as_possible(topology: Topology, levels: dict[str, int]) -> dict[str
         if children and not topology.stores_of(name):
             late[name] = max(late[name], min(late[child] for child in children))
     return late
+
+
+def _of_foreign_keys(topology: Topology, store: str) -> bool:
+    """Whether a store is that of a foreign-key join's subscriptions: either side asks for what it has missed of the other."""
+    nodes = [topology.nodes[name] for name in _users(topology, store)]
+    own = SubscriptionReceive | ForeignTableUpdate
+    return all(isinstance(node, ProcessorNode) and isinstance(node.operator, own) for node in nodes)
 
 
 def _users(topology: Topology, store: str) -> list[str]:

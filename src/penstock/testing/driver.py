@@ -22,6 +22,7 @@ from penstock.errors import ConfigError, StoreError, TopologyError, nearest
 from penstock.lane.siblings import FIRST_ROW, Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
+from penstock.lane.task_time import PUNCTUATED, RELEASED
 from penstock.log.partitioner import partition_for
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
@@ -307,8 +308,22 @@ class TopologyTestDriver:
         self._flush()
         ready = [raw for raw in self._leaving if self._level_of(raw) == level + 1]
         self._leaving = [raw for raw in self._leaving if self._level_of(raw) > level + 1]
-        for raw in sorted(ready, key=_sub):
+        for raw in self._in_turn(ready):
             self._enqueue(raw)
+
+    def _in_turn(self, ready: list[Raw]) -> list[Raw]:
+        """Return the rows of one source record in order: what time gives out is first, punctuators are last, the others are as they came;
+        but of those that one row has become, what stands for the row itself is first."""
+        came: dict[tuple[int, ...], int] = {}
+
+        def turn(raw: Raw) -> tuple[Any, ...]:
+            assert raw.origin is not None
+            sub, carried = raw.origin.sub, self._lanes.source_of(raw.topic) in self._lanes.carried
+            if sub[0] in (RELEASED, PUNCTUATED):
+                return (0 if sub[0] == RELEASED else 2, sub)
+            return 1, came.setdefault(sub[:-2] if carried else sub[:-1], len(came)), not carried
+
+        return sorted(ready, key=turn)
 
     def _level_of(self, raw: Raw) -> int:
         return self._lanes.levels[self._lanes.source_of(raw.topic) or ""]
@@ -441,12 +456,6 @@ def _place(record: Decoded) -> tuple[Any, ...]:
     """Return what rows of a step are ordered by."""
     origin = record.origin
     return origin.reached, origin.topic or "", origin.partition, origin.offset, origin.sub
-
-
-def _sub(raw: Raw) -> tuple[int, ...]:
-    """Return where a row is among those of its source record: what time gives out is first, punctuators are last."""
-    assert raw.origin is not None
-    return raw.origin.sub
 
 
 def _at_least_one(number: int, name: str) -> int:
