@@ -27,7 +27,10 @@ from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import reset as reset_application
 from penstock.engine.spark import make_session, stop_session
 from penstock.engine.states import Listener, State, StateMachine
+from penstock.engine.topics import logged_stores
 from penstock.errors import ConfigError, EngineError, PenstockError, StateError
+from penstock.query.barriers import Barriers
+from penstock.query.changes import ChangeFeeds
 from penstock.strict import strict_options
 from penstock.topology.functions import check_letters
 from penstock.topology.topology import Topology, built
@@ -85,6 +88,10 @@ class App:
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._paused = False
+        #: every published barrier, for whoever waits or listens, in any thread
+        self.barriers = Barriers()
+        #: what each barrier changes in a store, for whoever subscribes
+        self.changes = ChangeFeeds(logged_stores(self.topology))
         self._restore_listeners: list[OnRestore] = []
         self._observers: list[Observer] = []
         self.hooks: dict[str, list[Callable[[App], None]]] = {str(hook): [] for hook in Hook}
@@ -282,6 +289,8 @@ class App:
             clock=SystemClock(),
             tell=self._tell_restore,
             allow_topology_change=self.allow_topology_change,
+            barriers=self.barriers,
+            changes=self.changes,
         )
         loop = self._engine.start()
         loop.observers += self._observers

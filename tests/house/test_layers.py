@@ -50,11 +50,26 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology"},
     "plan": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "kernels"},
     "lane": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan"},
-    "engine": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev"},
-    "app": GROUND | {"topology", "engine"},
+    "query": GROUND | {"serde", "batch", "state", "log", "topology", "plan", "lane"},
+    "engine": GROUND
+    | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev", "query"},
+    "app": GROUND | {"topology", "engine", "query"},
     "dev": GROUND,
     "testing": GROUND
-    | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev", "engine"},
+    | {
+        "serde",
+        "batch",
+        "state",
+        "log",
+        "processor",
+        "operators",
+        "topology",
+        "plan",
+        "lane",
+        "dev",
+        "engine",
+        "query",
+    },
     "cli": GROUND
     | {
         "native",
@@ -71,9 +86,10 @@ ALLOWED: dict[str, set[str]] = {
         "dev",
         "front",
         "engine",
+        "query",
         "app",
     },
-    "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app"},
+    "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app", "query"},
 }
 FENCES = {
     "lmdb": {"state/lmdb_store.py"},

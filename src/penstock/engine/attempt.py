@@ -25,6 +25,8 @@ from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
 from penstock.lane.request import offsets
 from penstock.log.base import Offsets
+from penstock.query.barriers import Barrier, position_of
+from penstock.query.changes import ChangeFeeds
 
 logger = logging.getLogger("penstock.engine")
 
@@ -44,6 +46,7 @@ class Attempts:
         committed: CommittedState,
         ends: ChangelogEnds,
         due: DueWork,
+        changes: ChangeFeeds | None = None,
     ) -> None:
         self.context = context
         self.input = source
@@ -60,6 +63,8 @@ class Attempts:
         self._sizer = sizer
         self._ends = ends
         self._due = due
+        #: who wants to hear which rows each barrier has changed
+        self._changes = changes
         self._transaction = TransactionRecovery(context)
         #: whether rows of sinks carry their source record: not before one was refused, and it is not known
         self._traced = False
@@ -182,6 +187,9 @@ class Attempts:
         self._sizer.learn(work.reports, committing)
         self.input.take_at_most(self._sizer.records)
         self.work = None
+        if self._changes is not None and self._changes.wanted:
+            barrier = Barrier(self.committed.epoch, position_of(self.committed.positions))
+            self._changes.publish(barrier, commit.changelog_rows(work, self._changes.wanted))
         for listener in self.on_barrier:
             listener(self.committed)
         self._tell("published", work)

@@ -6,7 +6,7 @@ Each step takes the `Work` of one attempt. Which step follows, and what a fault 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -95,6 +95,11 @@ def send_offsets(work: Work) -> None:
 def commit(work: Work) -> None:
     """Commit the transaction: everything becomes visible at once."""
     work.context.producer.commit()
+
+
+def changelog_rows(work: Work, stores: Container[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the changelog rows of some stores, (store, rows) each, as they were produced."""
+    return ((store, batch) for store, batch in _by_name(_of_kind(work, CHANGELOG)) if store in stores)
 
 
 #: what each step of the table does; ``publish`` is the loop's

@@ -40,6 +40,8 @@ from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
+from penstock.query.barriers import Barrier, Barriers, position_of
+from penstock.query.changes import ChangeFeeds
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -60,9 +62,14 @@ class Engine:
         clock: Clock,
         tell: OnRestore = lambda progress: None,
         allow_topology_change: bool = False,
+        barriers: Barriers | None = None,
+        changes: ChangeFeeds | None = None,
     ) -> None:
+        """``barriers``, ``changes``: what is told of each barrier; those of the `App`, whoever listens there."""
         self.topology = topology
         self.config = config
+        self.barriers = barriers or Barriers()
+        self._changes = changes
         self._clock = clock
         self._tell = tell
         self._allow_change = allow_topology_change
@@ -137,12 +144,20 @@ class Engine:
         timing = Timing(self.topology, idle_ms=self.config["idle_ms"])
         due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])
         ends = ChangelogEnds(self.log, app, stores)
-        attempts = Attempts(context, source=source, sizer=sizer, committed=committed, ends=ends, due=due)
+        attempts = Attempts(
+            context, source=source, sizer=sizer, committed=committed, ends=ends, due=due, changes=self._changes
+        )
         attempts.global_ends = offsets(request.global_ends)
         self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(ChangelogExpiry(self.log, app, windowed, self._clock))
+        self.loop.on_barrier.append(self._publish)
+        self._publish(committed)
         return self.loop
+
+    def _publish(self, committed: CommittedState) -> None:
+        """Tell of a barrier, also of the one that this run goes on from."""
+        self.barriers.publish(Barrier(committed.epoch, position_of(committed.positions)))
 
     def _limits(self, sinks: Iterable[str]) -> tuple[Limits, int | None]:
         """Return what the topics take, and the smallest of their largest rows, if it is less than the client sends."""
@@ -172,6 +187,7 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the producer and the log; what is not committed is left to the next start."""
+        self.barriers.end()
         if self.loop is not None:
             self.loop.close()
         if self._worker is not None:
