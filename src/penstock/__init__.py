@@ -10,6 +10,7 @@ state       stores: bytes inside, typed outside, a write-back map and a changelo
 serde       bytes to values and back        windows     arithmetic of timestamps
 plan, lane  the topology compiled, and run over the records of a shard
 log         Kafka: producer, admin, reader, and an in-memory twin
+query       snapshots and queries of the stores
 engine      epochs on Spark, the barrier, recovery; app: App, which wires it all
 testing     TopologyTestDriver, a broker as a pytest fixture
 
@@ -27,16 +28,21 @@ from penstock.dsl.ktable import GlobalKTable, KTable
 from penstock.dsl.options import Buffer, Suppressed
 from penstock.dsl.windowed import WindowedKStream
 from penstock.errors import (
+    BadKey,
     BrokerError,
     ConfigError,
     DeserializationError,
     EngineError,
     FencedError,
+    NotAvailable,
+    NotUpToBound,
     PenstockError,
     ProcessingError,
     ProductionError,
+    QueryError,
     RecoveryError,
     SerializationError,
+    SnapshotClosed,
     StateError,
     StoreError,
     StreamsError,
@@ -44,6 +50,8 @@ from penstock.errors import (
     TopicError,
     TopologyChanged,
     TopologyError,
+    UnknownStore,
+    WrongQuery,
 )
 from penstock.extractors import TimestampExtractor
 from penstock.operators.emit import EmitStrategy
@@ -58,6 +66,19 @@ from penstock.processor import (
     PunctuationType,
     ValueTransformer,
 )
+from penstock.query.queries import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    PrefixQuery,
+    RangeQuery,
+    SessionQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from penstock.query.result import QueryResult
 from penstock.record import Change, Headers, Record, RecordMetadata, ValueAndTimestamp, VersionedRecord, Windowed
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import Stores
@@ -67,9 +88,12 @@ from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWi
 
 if TYPE_CHECKING:
     from penstock.app import App, Hook, RestoreProgress, State
+    from penstock.query.routing import KeyMetadata
+    from penstock.query.snapshot import Snapshot
 
 __all__ = [
     "App",
+    "BadKey",
     "BrokerError",
     "Buffer",
     "Cancellable",
@@ -92,13 +116,22 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyMetadata",
+    "KeyQuery",
     "LatePolicy",
+    "MultiVersionedKeyQuery",
+    "NotAvailable",
+    "NotUpToBound",
     "PenstockError",
+    "PrefixQuery",
     "ProcessingError",
     "Processor",
     "ProcessorContext",
     "ProductionError",
     "PunctuationType",
+    "QueryError",
+    "QueryResult",
+    "RangeQuery",
     "Record",
     "RecordMetadata",
     "RecoveryError",
@@ -106,8 +139,11 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "SessionQuery",
     "SessionWindows",
     "SlidingWindows",
+    "Snapshot",
+    "SnapshotClosed",
     "State",
     "StateError",
     "StoreError",
@@ -118,21 +154,28 @@ __all__ = [
     "TimeWindows",
     "TimestampError",
     "TimestampExtractor",
+    "TimestampedKeyQuery",
+    "TimestampedRangeQuery",
     "TopicError",
     "Topology",
     "TopologyChanged",
     "TopologyError",
+    "UnknownStore",
     "UnlimitedWindows",
     "ValueAndTimestamp",
     "ValueTransformer",
+    "VersionedKeyQuery",
     "VersionedRecord",
     "WatermarkStrategy",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "Windowed",
     "WindowedKStream",
     "Windows",
+    "WrongQuery",
 ]
 
-_LAZY = ("App", "Hook", "RestoreProgress", "State")
+_LAZY = ("App", "Hook", "KeyMetadata", "RestoreProgress", "Snapshot", "State")
 
 
 def __getattr__(name: str) -> Any:

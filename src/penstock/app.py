@@ -28,9 +28,15 @@ from penstock.engine.reset import reset as reset_application
 from penstock.engine.spark import make_session, stop_session
 from penstock.engine.states import Listener, State, StateMachine
 from penstock.engine.topics import logged_stores
-from penstock.errors import ConfigError, EngineError, PenstockError, StateError
-from penstock.query.barriers import Barriers
+from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, StateError
+from penstock.query.barriers import Barriers, Position
 from penstock.query.changes import ChangeFeeds
+from penstock.query.queries import Query
+from penstock.query.result import QueryResult
+from penstock.query.routing import KeyMetadata
+from penstock.query.service import Queries
+from penstock.query.snapshot import Snapshot
+from penstock.query.views import StoreView
 from penstock.strict import strict_options
 from penstock.topology.functions import check_letters
 from penstock.topology.topology import Topology, built
@@ -220,12 +226,41 @@ class App:
         self._observers.append(f)
         return f
 
-    def store(self, name: str) -> Any:
-        """Return a read-only view of a store, at the last barrier."""
-        engine = self._engine
-        if engine is None or engine.loop is None or self.state in (State.NOT_RUNNING, State.ERROR):
-            raise StateError(f"the application is {self.state}: its stores can be read while it is RUNNING")
-        return engine.view(name)
+    def store(self, name: str) -> StoreView:
+        """Return a read-only view of a store: each call reads the last barrier, a scan stays at the barrier it began with."""
+        return self._queries.store(name)
+
+    def query(self, store: str, query: Query, *, at_least: Position | None = None, wait_ms: int = 0) -> QueryResult:
+        """Answer a query at the last barrier.
+
+        ``at_least``: {(topic, partition): offset of a record}; the answer comes from a barrier that has these records, for which
+        it waits up to ``wait_ms``, and raises `NotUpToBound` then.
+        """
+        return self._queries.query(store, query, at_least=at_least, wait_ms=wait_ms)
+
+    def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
+        """Return all stores at one barrier, until it is closed: a context manager, for any thread.
+
+        ``timeout``: it is ended at the first barrier after so long (milliseconds or timedelta; else ``snapshot_timeout_ms``).
+        """
+        return self._queries.snapshot(at_least=at_least, wait_ms=wait_ms, timeout=timeout)
+
+    def metadata_for_key(self, store: str, key: Any) -> KeyMetadata:
+        """Return the shard and the lane that a key of a store is kept in."""
+        return self._queries.metadata_for_key(store, key)
+
+    @property
+    def _queries(self) -> Queries:
+        """Who answers queries; raises `NotAvailable` before the state is restored, and after the end."""
+        queries = None if self._engine is None else self._engine.queries
+        if self.barriers.last is None and self.state in (State.CREATED, State.REBALANCING):
+            raise NotAvailable(
+                f"the application is {self.state} ({self.phase}): its stores can be read while it is RUNNING; "
+                "app.wait_until_running() waits for it"
+            )
+        if queries is None or self.state in (State.NOT_RUNNING, State.ERROR):
+            raise NotAvailable(f"the application is {self.state}: its stores can be read while it is RUNNING")
+        return queries
 
     def metrics(self) -> dict[str, Any]:
         """Return counters since the start, the lag, and where the time went."""

@@ -118,6 +118,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("user_config", "mapping", {}, _user_config, "Values of your own, by name: processors find them in `context.config[\"user_config\"]`. They travel to the workers, so they must be picklable; in the environment, JSON."),
     Setting("kafka", "mapping", {}, _mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
     Setting("replication_factor", "int", -1, _at_least(-1), "Replication of internal topics; -1 is the broker's default."),
+    Setting("snapshot_timeout_ms", "int", 300_000, _at_least(1), "A snapshot, or a scan of a query, that is open for longer is ended at the next barrier, so that the local state does not grow without end; `app.snapshot(timeout=...)` gives another time."),
     Setting("admin", "str or None", None, _optional_text, "host:port of the admin endpoints; None: off."),
     Setting("master", "str", "local[*]", _text, "Spark master.", "performance"),
     Setting("lanes", "int or None", None, _optional(_at_least(1)), "Parallel lanes; None: the number of cores.", "performance"),

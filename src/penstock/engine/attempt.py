@@ -23,7 +23,7 @@ from penstock.engine.totals import Totals
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
-from penstock.lane.request import offsets
+from penstock.lane.request import EpochRequest, offsets
 from penstock.log.base import Offsets
 from penstock.query.barriers import Barrier, position_of
 from penstock.query.changes import ChangeFeeds
@@ -63,6 +63,7 @@ class Attempts:
         self._sizer = sizer
         self._ends = ends
         self._due = due
+        self._at_barrier: tuple[CommittedState, EpochRequest] | None = None
         #: who wants to hear which rows each barrier has changed
         self._changes = changes
         self._transaction = TransactionRecovery(context)
@@ -131,6 +132,13 @@ class Attempts:
             return event, refused
         return event, error
 
+    def at_barrier(self) -> EpochRequest:
+        """Return what the shards must be at now, for lanes and readers; made once for each barrier."""
+        if self._at_barrier is None or self._at_barrier[0] is not self.committed:
+            request = self.committed.request("", source_of={}, partitions={}, global_ends=self.global_ends)
+            self._at_barrier = self.committed, request
+        return self._at_barrier[1]
+
     def halve(self, error: BaseException) -> None:
         """Let the next attempt take half of what this one took."""
         count = _count(self.ranges)
@@ -179,7 +187,7 @@ class Attempts:
         self._ends.advance(work.after.changelogs)
         self.committed = work.after
         self.global_ends = offsets(work.request.global_ends)
-        self.context.lanes.follow(self.committed.request("", source_of={}, partitions={}, global_ends={}))
+        self.context.lanes.follow(self.at_barrier())
         self.input.advance(work.ranges)
         self._due.ran(work.ranges)
         self.totals.count(work, self.context.lanes.spent)
@@ -188,7 +196,7 @@ class Attempts:
         self.input.take_at_most(self._sizer.records)
         self.work = None
         if self._changes is not None and self._changes.wanted:
-            barrier = Barrier(self.committed.epoch, position_of(self.committed.positions))
+            barrier = Barrier(self.committed.epoch, position_of({**self.committed.positions, **self.global_ends}))
             self._changes.publish(barrier, commit.changelog_rows(work, self._changes.wanted))
         for listener in self.on_barrier:
             listener(self.committed)

@@ -32,9 +32,8 @@ from penstock.errors import ConfigError
 from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import remove_memory
 from penstock.lane.request import Stage, offsets
-from penstock.lane.shards import ShardIsNewer, application_folder
+from penstock.lane.shards import application_folder
 from penstock.lane.timing import Timing
-from penstock.lane.worker import Worker
 from penstock.log.base import Producer
 from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
@@ -42,6 +41,10 @@ from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
 from penstock.query.barriers import Barrier, Barriers, position_of
 from penstock.query.changes import ChangeFeeds
+from penstock.query.followed_shards import FollowedShards
+from penstock.query.routing import Routing
+from penstock.query.service import Queries
+from penstock.query.shards import LocalShards
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -78,7 +81,8 @@ class Engine:
         self.log = KafkaLog(config["bootstrap_servers"], config["kafka"])
         self.stage = make_stage(topology, config, session)
         self.lanes: SparkLanes | None = None
-        self._worker: Worker | None = None
+        #: answers queries, from the restore on
+        self.queries: Queries | None = None
         self._producer: Producer | None = None
         self.loop: Loop | None = None
 
@@ -151,13 +155,30 @@ class Engine:
         self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(ChangelogExpiry(self.log, app, windowed, self._clock))
+        self.queries = self._make_queries(local=self._session.sparkContext.master.startswith("local"))
         self.loop.on_barrier.append(self._publish)
         self._publish(committed)
         return self.loop
 
+    def _make_queries(self, *, local: bool) -> Queries:
+        stage = self.stage
+        return Queries(
+            Routing(stage.plan, stage.shards, stage.lanes),
+            LocalShards(stage) if local else FollowedShards(stage),
+            stage.shards,
+            barriers=self.barriers,
+            global_stores=bool(self.topology.global_stores),
+            moves_ahead=local,
+            timeout_ms=self.config["snapshot_timeout_ms"],
+        )
+
     def _publish(self, committed: CommittedState) -> None:
         """Tell of a barrier, also of the one that this run goes on from."""
-        self.barriers.publish(Barrier(committed.epoch, position_of(committed.positions)))
+        assert self.queries is not None
+        assert self.loop is not None
+        attempts = self.loop.attempts
+        position = position_of({**committed.positions, **attempts.global_ends})
+        self.queries.publish(Barrier(committed.epoch, position), attempts.at_barrier())
 
     def _limits(self, sinks: Iterable[str]) -> tuple[Limits, int | None]:
         """Return what the topics take, and the smallest of their largest rows, if it is less than the client sends."""
@@ -172,26 +193,17 @@ class Engine:
         )
 
     def view(self, name: str) -> Any:
-        """Return a read-only view of a store at the last barrier."""
-        assert self.loop is not None
-        if self._worker is None:
-            self._worker = Worker(self.stage)
-        while True:
-            committed = self.loop.committed
-            ends = self.loop.attempts.global_ends
-            request = committed.request(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
-            try:
-                return self._worker.view(name, request)
-            except ShardIsNewer:  # there was a barrier meanwhile
-                continue
+        """Return a read-only view of a store: each call is at the last barrier."""
+        assert self.queries is not None
+        return self.queries.store(name)
 
     def close(self) -> None:
         """Let go of the producer and the log; what is not committed is left to the next start."""
         self.barriers.end()
         if self.loop is not None:
             self.loop.close()
-        if self._worker is not None:
-            self._worker.close()
+        if self.queries is not None:
+            self.queries.close()
         if self.lanes is not None:
             self.lanes.close()
             self.lanes = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from heapq import merge
+from itertools import chain
 from operator import itemgetter
 
 import pyarrow as pa
@@ -80,25 +81,25 @@ class OverlayState:
 
     def __init__(self, base: ShardState, pending: Mapping[str, Sealed]) -> None:
         self._base = base
-        self._rows: dict[str, dict[bytes, bytes | None]] = {}
+        self._written: dict[str, list[Collection[tuple[bytes, bytes | None]]]] = {}
         self._gone: set[str] = set()
         for store, sealed in pending.items():
             self._gone.update(sealed.drops)
             for name, writes in ((store, sealed.writes), *sealed.side.items()):
-                self._rows.setdefault(name, {}).update(writes)
+                self._written.setdefault(name, []).append(writes)
         self._maps: dict[str, BytesStore] = {}
 
     def map(self, name: str) -> BytesStore:
         """Return the map of this name, with what is pending."""
         if name not in self._maps:
             base = None if name in self._gone else self._base.map(name)
-            rows = self._rows.get(name)
-            self._maps[name] = base if rows is None and base is not None else OverlayMap(base, rows or {})
+            rows = dict(chain.from_iterable(self._written.get(name, ())))
+            self._maps[name] = base if not rows and base is not None else OverlayMap(base, rows)
         return self._maps[name]
 
     def names(self) -> list[str]:
         """Return the names of all maps, sorted."""
-        return sorted((set(self._base.names()) - self._gone) | set(self._rows))
+        return sorted((set(self._base.names()) - self._gone) | set(self._written))
 
     def drop(self, name: str) -> None:
         """Refuse: an overlay is read."""
