@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import QueryError
@@ -56,13 +55,16 @@ class QueryResult:
             self._first = next(self._rows, None)
         return self._first is not None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> QueryResult:
+        return self
+
+    def __next__(self) -> Any:
         if self._rows is None:
             raise QueryError("this query gives one value: result.value")
-        first, self._first = self._first, None
-        if first is not _NONE and first is not None:
-            yield first
-        yield from self._rows
+        first, self._first = self._first, _NONE
+        if first is _NONE or first is None:
+            return next(self._rows)
+        return first
 
     def close(self) -> None:
         """Give back what the rows hold."""
