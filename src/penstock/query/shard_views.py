@@ -46,21 +46,21 @@ class ShardView:
         self.version = version
         self.state = state
         self.readers = 0
-        self._stores: dict[tuple[str, int], tuple[EpochRequest, Any]] = {}
+        self._stores: dict[tuple[str, bool | None, int], Any] = {}
 
     def store(self, spec: StoreSpec, request: EpochRequest) -> Any:
         """Return a store, to be read, with the time of a barrier: a shard may be at one version for several."""
-        found = self._stores.get((spec.name, request.epoch))
+        known = spec.name, spec.cached, request.epoch
+        found = self._stores.get(known)
         if found is None:
             shots = request.snapshots.values() if self.shard != GLOBAL else ()
-            store = open_at(spec, self.state, max(self.shard, 0), shots)
-            if isinstance(store, SegmentedStore):
-                store.rows.keeps_read = False
-            found = request, store
+            found = open_at(spec, self.state, max(self.shard, 0), shots)
+            if isinstance(found, SegmentedStore):
+                found.rows.keeps_read = False
             if len(self._stores) >= MOST_STORES:
                 self._stores.clear()
-            self._stores[spec.name, request.epoch] = found
-        return found[1]
+            self._stores[known] = found
+        return found
 
 
 #: opened stores that a view keeps; a shard that is not written to may see many barriers

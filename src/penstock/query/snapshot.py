@@ -12,6 +12,7 @@ from penstock.query.reading import Reading
 from penstock.query.result import QueryResult
 from penstock.query.routing import Routing
 from penstock.query.views import VERBS, Reader, StoreView
+from penstock.state.spec import StoreKind
 
 
 class Snapshot:
@@ -70,6 +71,11 @@ def answered(routing: Routing, store: str, query: Query, reader: Reader) -> Quer
     spec = routing.spec(store)
     answer = answer_of(spec, query)
     shards = shards_asked(routing, spec, query)
+    if spec.kind in (
+        StoreKind.WINDOW,
+        StoreKind.SESSION,
+    ):  # as in Kafka, a query does not read what only a cache still has
+        spec = spec.with_(cached=False)
     reading, owned = reader.reading(shards)
     rows = None
     try:
