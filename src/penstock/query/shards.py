@@ -20,7 +20,14 @@ import msgspec
 
 from penstock.lane.memory_stores import SplitState, is_in_memory, memory_folder
 from penstock.lane.request import EpochRequest, ShardRequest, Stage, offsets
-from penstock.lane.shards import STANDING, ShardIsNewer, application_folder, checkpoint_of, is_beyond
+from penstock.lane.shards import (
+    STANDING,
+    ShardCheckpoint,
+    ShardIsNewer,
+    application_folder,
+    checkpoint_of,
+    is_beyond,
+)
 from penstock.state import pending
 from penstock.state.base import ShardState
 from penstock.state.lmdb_snapshot import LmdbSnapshot
@@ -103,19 +110,30 @@ class LocalShards:
         """Return an environment of a shard at a version; its pending files are at home."""
         was_behind = False
         while True:
-            shot = self._snapshot(path)
-            stands = checkpoint_of(shot)
-            if (stands.incarnation, stands.version) == (incarnation, order.version):
-                return shot
-            is_behind = stands.incarnation == incarnation and stands.version == order.before and bool(order.pending)
-            if is_behind and (above := _pending(shot, home, order, stores)) is not None:
+            state, stands = self._standing(path, incarnation)
+            if stands.version == order.version:
+                return state
+            is_behind = stands.version == order.before and bool(order.pending)
+            if is_behind and (above := _pending(state, home, order, stores)) is not None:
                 return above
-            shot.close()
+            state.close()
             if is_beyond(stands, incarnation, order.version):
                 raise ShardIsNewer(f"{path.name} has come to a barrier after {order.version}")
             if not is_behind or was_behind:
                 raise ShardNotReady(path.name)
             was_behind = True  # its lane has applied them meanwhile, or they are not here
+
+    def _standing(self, path: Path, incarnation: str) -> tuple[ShardState, ShardCheckpoint]:
+        """Return the rows of an environment and where they stand; those of another life, or that are not there yet, are none."""
+        try:
+            shot = self._snapshot(path)
+        except ShardNotReady:
+            return MemoryState(), ShardCheckpoint(incarnation)
+        stands = checkpoint_of(shot)
+        if stands.incarnation == incarnation:
+            return shot, stands
+        shot.close()
+        return MemoryState(), ShardCheckpoint(incarnation)
 
     def _snapshot(self, path: Path) -> LmdbSnapshot:
         try:
@@ -135,13 +153,13 @@ class LocalShards:
         return found
 
 
-def _pending(shot: LmdbSnapshot, home: Path, order: ShardRequest, stores: frozenset[str]) -> ShardState | None:
+def _pending(base: ShardState, home: Path, order: ShardRequest, stores: frozenset[str]) -> ShardState | None:
     """Return a shard with its pending writes above it, None if they are not at hand."""
     try:
         files = [pending.unpack(pending.read(home, name)) for name in order.pending]
     except (FileNotFoundError, pending.Unreadable):
         return None
-    above: ShardState = shot
+    above = base
     for sealed in files:
         above = PendingState(above, {name: writes for name, writes in sealed.items() if name in stores})
     return above
