@@ -253,13 +253,10 @@ class App:
     def _queries(self) -> Queries:
         """Who answers queries; raises `NotAvailable` before the state is restored, and after the end."""
         queries = None if self._engine is None else self._engine.queries
-        if self.barriers.last is None and self.state in (State.CREATED, State.REBALANCING):
-            raise NotAvailable(
-                f"the application is {self.state} ({self.phase}): its stores can be read while it is RUNNING; "
-                "app.wait_until_running() waits for it"
-            )
-        if queries is None or self.state in (State.NOT_RUNNING, State.ERROR):
-            raise NotAvailable(f"the application is {self.state}: its stores can be read while it is RUNNING")
+        if queries is None or self.barriers.last is None or self.state in (State.NOT_RUNNING, State.ERROR):
+            begins = self.state in (State.CREATED, State.REBALANCING)
+            hint = f" (now: {self.phase}); app.wait_until_running() waits for it" if begins else ""
+            raise NotAvailable(f"the application is {self.state}: its stores can be read while it is RUNNING{hint}")
         return queries
 
     def metrics(self) -> dict[str, Any]:
