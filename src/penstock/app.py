@@ -36,7 +36,7 @@ from penstock.query.result import QueryResult
 from penstock.query.routing import KeyMetadata
 from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
-from penstock.query.views import StoreView
+from penstock.query.views import QueryView
 from penstock.strict import strict_options
 from penstock.topology.functions import check_letters
 from penstock.topology.topology import Topology, built
@@ -226,7 +226,7 @@ class App:
         self._observers.append(f)
         return f
 
-    def store(self, name: str) -> StoreView:
+    def store(self, name: str) -> QueryView:
         """Return a read-only view of a store: each call reads the last barrier, a scan stays at the barrier it began with."""
         return self._queries.store(name)
 

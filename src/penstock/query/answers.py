@@ -25,7 +25,7 @@ _STAMPED_REMEDY = f"{_KEYED_REMEDY}, or with timestamps TimestampedKeyQuery(key)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """How a query is answered: ``ask(store, query)`` gives a value, or an iterator if it gives ``rows``."""
 
     kinds: frozenset[StoreKind]
@@ -56,17 +56,21 @@ def _range(store: Any, query: Any) -> Iterator[Any]:
 
 WINDOW, SESSION, VERSIONED = (frozenset({kind}) for kind in REMEDIES)
 
-ANSWERS: dict[type[q.Query], Answer] = {
-    q.KeyQuery: Answer(KEYED, _value),
-    q.TimestampedKeyQuery: Answer(KEYED, _stamped_value, stamped=True),
-    q.RangeQuery: Answer(KEYED, lambda store, query: _plain(_range(store, query)), rows=True),
-    q.TimestampedRangeQuery: Answer(KEYED, _range, rows=True, stamped=True),
-    q.PrefixQuery: Answer(KEYED, lambda store, query: _plain(store.prefix_scan(query.prefix, query.serde)), rows=True),
-    q.WindowKeyQuery: Answer(WINDOW, lambda store, query: store.fetch(query.key, query.since, query.until), rows=True),
-    q.WindowRangeQuery: Answer(WINDOW, lambda store, query: store.fetch_all(query.since, query.until), rows=True),
-    q.SessionQuery: Answer(SESSION, lambda store, query: store.fetch(query.key), rows=True),
-    q.VersionedKeyQuery: Answer(VERSIONED, lambda store, query: store.get(query.key, query.as_of)),
-    q.MultiVersionedKeyQuery: Answer(
+ANSWERS: dict[type[q.Query], QueryAnswer] = {
+    q.KeyQuery: QueryAnswer(KEYED, _value),
+    q.TimestampedKeyQuery: QueryAnswer(KEYED, _stamped_value, stamped=True),
+    q.RangeQuery: QueryAnswer(KEYED, lambda store, query: _plain(_range(store, query)), rows=True),
+    q.TimestampedRangeQuery: QueryAnswer(KEYED, _range, rows=True, stamped=True),
+    q.PrefixQuery: QueryAnswer(
+        KEYED, lambda store, query: _plain(store.prefix_scan(query.prefix, query.serde)), rows=True
+    ),
+    q.WindowKeyQuery: QueryAnswer(
+        WINDOW, lambda store, query: store.fetch(query.key, query.since, query.until), rows=True
+    ),
+    q.WindowRangeQuery: QueryAnswer(WINDOW, lambda store, query: store.fetch_all(query.since, query.until), rows=True),
+    q.SessionQuery: QueryAnswer(SESSION, lambda store, query: store.fetch(query.key), rows=True),
+    q.VersionedKeyQuery: QueryAnswer(VERSIONED, lambda store, query: store.get(query.key, query.as_of)),
+    q.MultiVersionedKeyQuery: QueryAnswer(
         VERSIONED,
         lambda store, query: store.history(query.key, query.since, query.until, query.reverse),
         rows=True,
@@ -74,7 +78,7 @@ ANSWERS: dict[type[q.Query], Answer] = {
 }
 
 
-def answer_of(spec: StoreSpec, query: Any) -> Answer:
+def answer_of(spec: StoreSpec, query: Any) -> QueryAnswer:
     """Return how a store answers a query; raise `WrongQuery`, with what to write, if it does not."""
     found = ANSWERS.get(type(query))
     if found is None:
@@ -111,7 +115,7 @@ def shards_asked(routing: Routing, spec: StoreSpec, query: q.Query) -> Sequence[
     return routing.all_of(spec)
 
 
-def ask(answer: Answer, spec: StoreSpec, stores: list[Any], query: q.Query) -> Any:
+def ask(answer: QueryAnswer, spec: StoreSpec, stores: list[Any], query: q.Query) -> Any:
     """Ask the stores of some shards: the value that one of them has, or their rows in the order of one store."""
     if not answer.rows:
         found = (answer.ask(store, query) for store in stores)

@@ -20,7 +20,7 @@ from penstock.query.routing import KeyMetadata, Routing
 from penstock.query.shard_views import GLOBAL, ShardSource, ShardView, ShardViews
 from penstock.query.shards import ShardNotReady
 from penstock.query.snapshot import Snapshot, answered, view_of
-from penstock.query.views import StoreView
+from penstock.query.views import QueryView
 
 #: a shard that is being made anew is waited for so long, looking again every so often
 NOT_READY_MS, LOOK_SECONDS = 10_000, 0.005
@@ -90,7 +90,7 @@ class Queries:
         timeout_ms = self._timeout_ms if timeout is None else millis(timeout, "timeout", least=1)
         return Snapshot(self.open(self._every, at_least, wait_ms, timeout_ms), self.routing)
 
-    def store(self, name: str) -> StoreView:
+    def store(self, name: str) -> QueryView:
         """Return the reading verbs of a store: each call is at the last barrier."""
         return view_of(self.routing, name, LastBarrier(self, None, 0))
 

@@ -11,7 +11,7 @@ from penstock.query.queries import Query
 from penstock.query.reading import Reading
 from penstock.query.result import QueryResult
 from penstock.query.routing import Routing
-from penstock.query.views import VERBS, Reader, StoreView
+from penstock.query.views import VERBS, BarrierReader, QueryView
 from penstock.state.spec import StoreKind
 
 
@@ -35,7 +35,7 @@ class Snapshot:
         """The last offset of each source partition that is part of its barrier."""
         return self._reading.barrier.position
 
-    def store(self, name: str) -> StoreView:
+    def store(self, name: str) -> QueryView:
         """Return a store, read-only."""
         return view_of(self._routing, name, self)
 
@@ -58,15 +58,15 @@ class Snapshot:
         self.close()
 
 
-def view_of(routing: Routing, name: str, reader: Reader) -> StoreView:
+def view_of(routing: Routing, name: str, reader: BarrierReader) -> QueryView:
     """Return the reading verbs of a store; raise if there is none, or it cannot be read."""
     spec = routing.spec(name)
     if spec.kind not in VERBS:
         raise WrongQuery(f"store {name!r} ({spec.kind.value}) cannot be queried: {remedy(spec)}")
-    return StoreView(spec, routing, reader)
+    return QueryView(spec, routing, reader)
 
 
-def answered(routing: Routing, store: str, query: Query, reader: Reader) -> QueryResult:
+def answered(routing: Routing, store: str, query: Query, reader: BarrierReader) -> QueryResult:
     """Answer a query at the barrier that the reader gives."""
     spec = routing.spec(store)
     answer = answer_of(spec, query)

@@ -49,7 +49,7 @@ BY_KEY = frozenset(
 )
 
 
-class Reader(Protocol):
+class BarrierReader(Protocol):
     """Who opens readings: at the last barrier for each call, or always the same one."""
 
     def reading(self, shards: Sequence[int]) -> tuple[Reading, bool]:
@@ -57,10 +57,10 @@ class Reader(Protocol):
         ...
 
 
-class StoreView:
+class QueryView:
     """The reading verbs of a store. Any thread may call them; a scan stays at the barrier that it began with."""
 
-    def __init__(self, spec: StoreSpec, routing: Routing, reader: Reader) -> None:
+    def __init__(self, spec: StoreSpec, routing: Routing, reader: BarrierReader) -> None:
         self._spec = spec
         self._routing = routing
         self._reader = reader
