@@ -38,8 +38,8 @@ def topology():
     numbers = builder.stream("numbers", value=Serdes.int64)
     grouped = numbers.group_by_key()
     grouped.reduce(lambda a, b: a + b, store="sums")
-    grouped.windowed_by(TimeWindows(100)).count(store="windows")
-    grouped.windowed_by(SessionWindows(50)).count(store="sessions")
+    grouped.windowed_by(TimeWindows(100, grace=1000)).count(store="windows")
+    grouped.windowed_by(SessionWindows(50, grace=1000)).count(store="sessions")
     builder.table("prices", value=Serdes.int64, store=Stores.versioned("versions", history=10_000))
     builder.global_table("names", value=Serdes.string, store="names")
     return builder

@@ -20,7 +20,7 @@ from penstock.clock import stopwatch_us
 from penstock.query.changes import StoreChanges
 
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
-SECONDS, KILLS, READERS = (180.0, 40, 8) if LONG else (6.0, 2, 8)
+SECONDS, KILLS, READERS = (180.0, 40, 8) if LONG else (4.0, 2, 8)
 ACCOUNTS, PARTITIONS = 60, 2
 NUMBERS = {"key": Serdes.string, "value": Serdes.int64}
 
@@ -84,7 +84,7 @@ class Reader(threading.Thread):
 
     def __init__(self, app: Any, model: Model, stop: threading.Event, seed: int) -> None:
         super().__init__(daemon=True)
-        self._app, self._model, self._stop = app, model, stop
+        self._app, self._model, self._until = app, model, stop
         self._draw = random.Random(seed)
         self.read = 0
         self.epochs: set[int] = set()
@@ -93,7 +93,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         ways: list[Callable[[], int]] = [self._snapshot, self._snapshot, self._point, self._scan]
         try:
-            while not self._stop.is_set():
+            while not self._until.is_set():
                 self.epochs.add(self._draw.choice(ways)())
                 self.read += 1
         except BaseException as error:
@@ -156,14 +156,16 @@ def test_every_snapshot_is_whole_while_workers_are_killed(start, cluster):
     app = start.app(bank(topic), shards=8, inline_epoch_records=400)
     model = Model(app)
     app.start().wait_until_running(120_000)
+    cluster.send(topic, *((None, transfer(random.Random(at)), 1, at) for at in range(PARTITIONS)))
+    app.barriers.wait({(topic, at): 0 for at in range(PARTITIONS)}, wait_ms=120_000)
     stop = threading.Event()
     readers = [Reader(app, model, stop, seed) for seed in range(READERS)]
     for reader in readers:
         reader.start()
-    draw, sent, killed, began = random.Random(7), [0] * PARTITIONS, 0, stopwatch_us()
+    draw, sent, killed, began = random.Random(7), [1] * PARTITIONS, 0, stopwatch_us()
     try:
         while (spent := (stopwatch_us() - began) / 1e6) < SECONDS:
-            rows = [transfer(draw) for _ in range(draw.choice((1, 20, 600)))]
+            rows = [transfer(draw) for _ in range(draw.choice((1, 20, 500)))]
             cluster.send(topic, *((None, row, 1, at % PARTITIONS) for at, row in enumerate(rows)))
             for partition in range(PARTITIONS):
                 sent[partition] += len(rows[partition::PARTITIONS])
@@ -172,6 +174,7 @@ def test_every_snapshot_is_whole_while_workers_are_killed(start, cluster):
                 killed += 1
             assert app.error is None
             assert [reader.wrong for reader in readers if reader.wrong] == []
+            stop.wait(0.03)
         end = {(topic, partition): count - 1 for partition, count in enumerate(sent)}
         with app.snapshot(at_least=end, wait_ms=60_000) as last:
             assert last.position == end

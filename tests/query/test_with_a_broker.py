@@ -65,7 +65,7 @@ def test_a_client_reads_its_own_writes(start, cluster):
         assert app.store("unlogged").get("a") == offset + 1
     assert app.query("names", KeyQuery("de")).value == "Germany"
     rows = list(app.query("windows", WindowRangeQuery(0, 10_000)))
-    assert rows == [(Windowed("a", 5000, 6000), 15)]
+    assert rows == [(Windowed("a", 5000, 6000), ValueAndTimestamp(15, 5014))]
     with pytest.raises(NotUpToBound, match="asked for 99"):
         app.query("counts", KeyQuery("a"), at_least={(topic, 0): 99}, wait_ms=50)
     _reads_stay_at_their_barrier(app, cluster, topic)
