@@ -11,7 +11,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from penstock.state.base import BytesStore, OrderedRows, Sealed, ShardState, prefix_end
-from penstock.state.runs import RunRows
+from penstock.state.run_overlay import RunOverlayMap
+from penstock.state.runs import RunRows, has_deleted
 
 
 class OverlayMap:
@@ -68,6 +69,15 @@ class OverlayMap:
         raise NotImplementedError("an overlay is not written to")
 
 
+def _above(base: BytesStore | None, written: list[Collection[tuple[bytes, bytes | None]]]) -> BytesStore:
+    """Return a map with rows above a base; one run without deleted rows is not unpacked."""
+    if base is not None and not written:
+        return base
+    if base is not None and len(written) == 1 and isinstance(run := written[0], RunRows) and not has_deleted(run.run):
+        return RunOverlayMap(base, run)
+    return OverlayMap(base, dict(chain.from_iterable(written)))
+
+
 class OverlayState:
     """The maps of a shard as an earlier step of the epoch left them. Writes and drops are refused: they wait for the barrier.
 
@@ -93,8 +103,7 @@ class OverlayState:
         """Return the map of this name, with what is pending."""
         if name not in self._maps:
             base = None if name in self._gone else self._base.map(name)
-            rows = dict(chain.from_iterable(self._written.get(name, ())))
-            self._maps[name] = base if not rows and base is not None else OverlayMap(base, rows)
+            self._maps[name] = _above(base, [rows for rows in self._written.get(name, ()) if rows])
         return self._maps[name]
 
     def names(self) -> list[str]:
