@@ -23,7 +23,7 @@ from penstock.lane.request import encode_request
 
 ROOT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
-SECONDS, KILLS = (60.0, 20) if LONG else (3.0, 2)
+SECONDS, KILLS = (60.0, 20) if LONG else (2.0, 2)
 
 
 class Lane:
@@ -95,6 +95,7 @@ def read(accounts, stop, wrong, counts):
                 stores = [dict(snapshot.query(name, RangeQuery())) for name in ("disk", "memory")]
                 assert sum(value for rows in stores for value in rows.values()) == 0
             counts.append(snapshot.epoch)
+            stop.wait(0.001)
     except BaseException as error:
         wrong.append(error)
 
@@ -187,3 +188,10 @@ def test_a_key_of_one_megabyte(accounts, lane):
     epochs(accounts, lane, 1)
     assert accounts.queries.query("disk", KeyQuery(key)).value == 5, "applied"
     assert list(accounts.queries.query("disk", RangeQuery("k"))) == [(key, 5)]
+
+
+def test_a_shard_with_more_maps_than_there_is_room_for_is_opened_with_more(accounts, lane):
+    accounts.queries._views._source._most_maps = 1
+    epochs(accounts, lane, 3)
+    with accounts.queries.snapshot() as snapshot:
+        accounts.check(snapshot)

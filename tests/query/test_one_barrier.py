@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from datetime import timedelta
 from itertools import islice
 
 import pytest
@@ -187,3 +188,25 @@ def test_a_listener_that_fails_does_not_hold_up_the_others(accounts, caplog):
         accounts.publish()
     assert heard == [Barrier(1, {("in", 0): 1})]
     assert "planted" in caplog.text
+
+
+def test_an_environment_that_was_made_anew_is_opened_again(accounts):
+    accounts.move(moved(0, 0, 1))
+    accounts.publish()
+    accounts.apply(0)
+    accounts.apply(1)
+    held = accounts.queries.snapshot()
+    accounts.home.close()
+    with pytest.raises(SnapshotClosed, match="its folder was made anew or the application ends"):
+        held.store("disk").all().__next__()
+    with accounts.queries.snapshot() as again:
+        accounts.check(again)
+    held.close()
+
+
+def test_times_are_durations_as_everywhere(accounts):
+    accounts.move(moved(0, 0, 1))
+    accounts.publish()
+    wait, timeout = timedelta(milliseconds=5), timedelta(minutes=1)
+    with accounts.queries.snapshot(at_least={("in", 0): 1}, wait_ms=wait, timeout=timeout) as snapshot:
+        accounts.check(snapshot)

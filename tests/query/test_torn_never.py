@@ -20,7 +20,7 @@ from penstock.clock import stopwatch_us
 from penstock.query.changes import StoreChanges
 
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
-SECONDS, KILLS, READERS = (180.0, 40, 8) if LONG else (4.0, 2, 8)
+SECONDS, KILLS, READERS = (180.0, 40, 8) if LONG else (4.0, 1, 8)
 ACCOUNTS, PARTITIONS = 60, 2
 NUMBERS = {"key": Serdes.string, "value": Serdes.int64}
 
@@ -96,6 +96,7 @@ class Reader(threading.Thread):
             while not self._until.is_set():
                 self.epochs.add(self._draw.choice(ways)())
                 self.read += 1
+                self._until.wait(0.002)  # the loop is a thread of this process
         except BaseException as error:
             self.wrong = error
 

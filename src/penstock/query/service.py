@@ -83,11 +83,12 @@ class Queries:
 
     def query(self, store: str, query: Query, *, at_least: Position | None = None, wait_ms: int = 0) -> QueryResult:
         """Answer a query at the last barrier, once that has a position."""
-        return answered(self.routing, store, query, LastBarrier(self, at_least, wait_ms))
+        return answered(self.routing, store, query, LastBarrier(self, at_least, millis(wait_ms, "wait_ms", least=0)))
 
     def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
         """Return all stores at the last barrier, once that has a position."""
         timeout_ms = self._timeout_ms if timeout is None else millis(timeout, "timeout", least=1)
+        wait_ms = millis(wait_ms, "wait_ms", least=0)
         return Snapshot(self.open(self._every, at_least, wait_ms, timeout_ms), self.routing)
 
     def store(self, name: str) -> QueryView:

@@ -92,7 +92,7 @@ class ShardViews:
         slot, version = self._slots[shard], version_of(shard, request)
         with slot.lock:
             view = slot.views.get(version)
-            if view is None:
+            if view is None or not is_open(view.state):
                 state = self._source.open_global(request) if shard == GLOBAL else self._source.open(shard, request)
                 view = slot.views[version] = ShardView(shard, version, state)
             view.readers += 1
@@ -167,6 +167,11 @@ class ShardViews:
         for view in [v for v in slot.views.values() if v.readers <= 0 and (v.version != current or self._closed)]:
             del slot.views[view.version]
             view.state.close()
+
+
+def is_open(state: ShardState) -> bool:
+    """Whether a shard can be read: an environment that was made anew ends its snapshots. What is in memory always can."""
+    return bool(getattr(state, "is_open", True))
 
 
 def version_of(shard: int, request: EpochRequest) -> Version:

@@ -28,10 +28,11 @@ from penstock.lane.shards import (
     checkpoint_of,
     is_beyond,
 )
+from penstock.query.shard_views import is_open
 from penstock.state import pending
 from penstock.state.base import ShardState
 from penstock.state.lmdb_snapshot import LmdbSnapshot
-from penstock.state.lmdb_store import LmdbState, NothingThere
+from penstock.state.lmdb_store import MAX_MAPS, LmdbState, NothingThere, TooManyMaps
 from penstock.state.memory import MemoryState
 from penstock.state.overlay import OverlayState
 from penstock.state.spec import StoreKind, StoreSpec
@@ -78,7 +79,7 @@ class LocalShards:
         except BaseException:
             disk.close()
             raise
-        return SplitState(disk, rest, self._in_memory)
+        return SplitView(disk, rest, self._in_memory)
 
     def open_global(self, request: EpochRequest) -> ShardState:
         """Return the global tables at the barrier of the request, to be closed by the caller."""
@@ -137,9 +138,14 @@ class LocalShards:
 
     def _snapshot(self, path: Path) -> LmdbSnapshot:
         try:
-            state = self._state(path)
-            if state is not None:
-                return state.snapshot()
+            while (state := self._state(path)) is not None:
+                try:
+                    return state.snapshot()
+                except TooManyMaps:
+                    if self._most_maps >= MAX_MAPS:
+                        raise
+                    state.close()  # ends its snapshots: how many maps there may be is said when it is opened
+                    self._most_maps = min(4 * self._most_maps, MAX_MAPS)
         except NothingThere as error:
             raise ShardNotReady(path.name) from error
         raise ShardNotReady(path.name)
@@ -168,9 +174,23 @@ def _pending(base: ShardState, home: Path, order: ShardRequest, stores: frozense
 class PendingState(OverlayState):
     """A shard with pending writes above it; closing it closes the shard."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read."""
+        return is_open(self._base)
+
     def close(self) -> None:
         """Close what is below."""
         self._base.close()
+
+
+class SplitView(SplitState):
+    """A shard whose stores are on disk and in memory."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read."""
+        return is_open(self._disk) and is_open(self._memory)
 
 
 def _most_maps(specs: Mapping[str, StoreSpec]) -> int:

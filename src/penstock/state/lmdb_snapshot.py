@@ -88,6 +88,11 @@ class LmdbSnapshot:
     def release(self) -> None:
         """Do nothing: the snapshot lasts until it is closed."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read: another process may have made the environment anew."""
+        return self._view is not None
+
     def close(self) -> None:
         """Let LMDB use the pages of the moment again."""
         self.end("it is closed")

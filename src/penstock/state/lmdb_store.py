@@ -83,6 +83,10 @@ class NothingThere(StoreError):
     """What is to be read only is not there yet, or is just being made."""
 
 
+class TooManyMaps(StoreError):
+    """There are more maps than this process has made room for."""
+
+
 class LmdbState:
     """The state of one shard on disk.
 
@@ -410,7 +414,7 @@ class LmdbState:
         for slot in slots:
             if slot not in self._handles:
                 if slot >= self._max_maps:
-                    raise StoreError(
+                    raise TooManyMaps(
                         f"{self.path} has more than {self._max_maps} maps: too many stores or segments in one shard"
                     )
                 self._handles[slot] = (self._database(str(slot)), self._database(f"{slot}+"))
