@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +20,10 @@ from penstock import (
     Windowed,
     WindowRangeQuery,
 )
+from penstock.query.barriers import Barrier, Barriers, position_of
+from penstock.query.followed_shards import FollowedShards
+from penstock.query.routing import Routing
+from penstock.query.service import Queries
 
 NUMBERS = {"key": Serdes.string, "value": Serdes.int64}
 
@@ -93,11 +97,9 @@ def _reads_stay_at_their_barrier(app, cluster, topic):
 def _changes_are_told(app, cluster, topic):
     """The rows of each barrier reach whoever subscribes, and nobody after that."""
     heard, barriers = [], []
-    told = threading.Event()
     with app.changes.subscribe("counts", heard.append), app.barriers.subscribe(barriers.append):
         cluster.send(topic, ("a", "x", 7000, 0), ("b", "x", 7000, 1))
         app.barriers.wait({(topic, 0): 508, (topic, 1): 7}, wait_ms=60_000)
-    assert not told.is_set()
     rows = {row.key: (row.shard, row.value, row.timestamp) for changes in heard for row in changes}
     for key, count in (("a", 16), ("b", 1)):
         shard = app.metadata_for_key("counts", key).shard
@@ -123,3 +125,35 @@ def _restored(start, topic, names):
     assert dict(third.query("counts", RangeQuery("a", "b"))) == {"a": 17, "b": 1}
     assert list(third.store("unlogged").all()) == []
     third.close()
+
+
+def test_a_driver_without_the_lanes_disk_follows_the_changelogs(start, cluster, tmp_path):
+    """As on a cluster: its copy is brought to each barrier that is asked for, and snapshots of earlier ones stay."""
+    topic, names = cluster.topic("words"), cluster.topic("names")
+    cluster.send(names, ("de", "Germany", 1))
+    driven = start(topology(topic, names), shards=4)
+    stage = replace(driven.engine.stage, state_dir=str(tmp_path / "elsewhere"))
+    barriers = Barriers()
+    queries = Queries(
+        Routing(stage.plan, stage.shards, stage.lanes), FollowedShards(stage), stage.shards,
+        barriers=barriers, global_stores=True, moves_ahead=False, timeout_ms=60_000,
+    )  # fmt: skip
+    held = []
+    try:
+        for epoch in range(1, 6):
+            cluster.send(topic, *((f"k{n}", "x", 5000) for n in range(epoch * 10)))
+            assert driven.loop.step()
+            at = driven.loop.committed
+            queries.publish(Barrier(at.epoch, position_of(at.positions)), driven.loop.attempts.at_barrier())
+            held.append(queries.snapshot())
+            assert dict(queries.query("counts", RangeQuery())) == dict(driven.view("counts").all())
+            assert queries.query("names", KeyQuery("de")).value == "Germany"
+            found, wanted = (
+                list(q.query("windows", WindowRangeQuery(0, 9000))) for q in (queries, driven.engine.queries)
+            )
+            assert found == wanted
+        for epoch, snapshot in enumerate(held, 1):
+            rows = dict(snapshot.store("counts").all())
+            assert rows == {f"k{n}": epoch - n // 10 for n in range(epoch * 10)}, epoch
+    finally:
+        queries.close()
