@@ -1,4 +1,4 @@
-"""Every query against Kafka's interactive queries (IQv2) on the same records: the same rows in the same order, the same refusals.
+"""Every query against Kafka's interactive queries (IQv2) on the same records: same rows, order and refusals.
 
 Penstock has sixteen shards here: the order over all of them must be that of Kafka's one partition.
 """
@@ -133,7 +133,7 @@ def test_versions(rows, key, since, span, reverse):
 
 
 def test_versions_that_kafka_misses():
-    """Kafka looks for versions in the segments of the span only, and keeps each in that of its end: one that ends later is not found."""
+    """Kafka looks for versions in the segments of the span only, and keeps each in that of its end."""
     with both(versions, [("a", "x", 0), ("a", "y", 20_000)], raw=True) as (theirs, ours):
         query = MultiVersionedKeyQuery("a", 0, 19_999)
         assert theirs.query("store", query) == []

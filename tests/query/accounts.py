@@ -1,7 +1,7 @@
-"""Accounts in shards, without Spark and Kafka: epochs move amounts between shards, and a lane applies them when it likes.
+"""Accounts in shards, without Spark and Kafka: epochs move amounts between them, and a lane applies these.
 
-Half of the rows are in a store on disk, half in one in memory. The sum over all accounts is the same at every barrier.
-"""
+Half of the rows are in a store on disk, half in one in memory. The sum over all accounts is the same at every
+barrier."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Accounts:
 
     def request(self) -> EpochRequest:
         return EpochRequest(
-            epoch=self.epoch + 1, token="", incarnation="life", shards=tuple(self.shards), changelogs={}, positions=[], topics=(),
-            source_of={}, reached=[], partitions={}, snapshots={}, global_ends=[],
+            epoch=self.epoch + 1, token="", incarnation="life", shards=tuple(self.shards), changelogs={},
+            positions=[], topics=(), source_of={}, reached=[], partitions={}, snapshots={}, global_ends=[],
         )  # fmt: skip
 
     def publish(self) -> None:

@@ -1,4 +1,7 @@
-"""A lane in a process of its own: applies what is committed, when it likes. Told of barriers by lines, says which shards are there."""
+"""A lane in a process of its own: applies what is committed, when it likes.
+
+It is told of barriers by lines, and says when all shards are there.
+"""
 
 from __future__ import annotations
 

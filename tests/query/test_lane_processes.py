@@ -1,7 +1,7 @@
-"""A lane in another process applies epochs, is killed with kill -9 at any time, and eight threads read: no snapshot is torn.
+"""A lane in another process applies epochs and is killed with kill -9, and eight threads read: no snapshot is torn.
 
-And what readers hold is bounded: a thousand snapshots, each of a barrier of its own, a reader that stalls, a value of 1 MB.
-"""
+And what readers hold is bounded: a thousand snapshots, each of a barrier of its own, a reader that stalls, a value of
+1 MB."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_every_snapshot_is_of_its_barrier_whatever_was_applied(tmp_path_factory,
 
 
 def test_a_shard_that_is_at_the_next_barrier_already_is_read_there(accounts):
-    """The commit is done and lanes have applied it, but the driver has not published it yet: the reader waits for that."""
+    """The commit is done and applied, but the driver has not published it yet: the reader waits for that."""
     accounts.move(moved(0, 0, 1))
     accounts.publish()
     accounts.apply(0)

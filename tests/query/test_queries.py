@@ -1,4 +1,4 @@
-"""Queries of every kind in the test driver: what is asked, what is answered, and what is said about a wrong question."""
+"""Queries of every kind in the test driver: what is asked, answered, and said about a wrong question."""
 
 import pytest
 

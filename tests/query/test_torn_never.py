@@ -1,9 +1,9 @@
-"""Promise 9: what is read is of one committed barrier, by eight threads, while epochs run and workers are killed with kill -9.
+"""Promise 9: what is read is of one committed barrier, while epochs run and workers are killed with kill -9.
 
-Each transfer takes an amount from one account and gives it to another, which is in another shard as a rule; legs are counted in a
-second store, in memory, and all transfers in a shared one. A snapshot is right if the sum over all accounts is nought, if it has two legs
-for each record of its position, and if every row is as the changelog had it at the epoch that it names.
-"""
+Each transfer takes an amount from one account and gives it to another, which is in another shard as a rule; legs are
+counted in a second store, in memory, and all transfers in a shared one. A snapshot is right if the sum over all
+accounts is nought, if it has two legs for each record of its position, and if every row is as the changelog had it at
+the epoch that it names."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Model:
         self.at[barrier.epoch] = {name: dict(rows) for name, rows in self._now.items()}
 
     def of(self, epoch: int) -> dict[str, dict[str, int]]:
-        """Return the stores at an epoch. A reader may be quicker than the loop, which publishes before it tells listeners."""
+        """Return the stores at an epoch. A reader may be quicker than the loop, which tells listeners last."""
         while epoch not in self.at:
             threading.Event().wait(0.001)
         return self.at[epoch]

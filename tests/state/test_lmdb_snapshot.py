@@ -1,4 +1,4 @@
-"""A snapshot of a shard: what is there at a moment, for any thread, whatever is written meanwhile; runs and long keys, too."""
+"""A snapshot of a shard: what is there at a moment, for any thread; runs and long keys, too."""
 
 from __future__ import annotations
 

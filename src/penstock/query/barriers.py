@@ -1,8 +1,7 @@
 """Barriers as the driver's process hears of them: the last one, waiting for the next, listeners.
 
-Any thread may wait or listen; the loop publishes. A listener runs in the thread of the loop, between two epochs: it must
-be short, and must not raise (what it raises is logged, and the epoch goes on).
-"""
+Any thread may wait or listen; the loop publishes. A listener runs in the thread of the loop, between two epochs: it
+must be short, and must not raise (what it raises is logged, and the epoch goes on)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ class Barrier(NamedTuple):
     def has(self, position: Position) -> bool:
         """Whether all records up to these offsets are part of the barrier.
 
-        >>> Barrier(7, {("orders", 0): 41}).has({("orders", 0): 41}), Barrier(7, {("orders", 0): 41}).has({("orders", 1): 0})
+        >>> barrier = Barrier(7, {("orders", 0): 41})
+        >>> barrier.has({("orders", 0): 41}), barrier.has({("orders", 1): 0})
         (True, False)
         """
         return all(self.position.get(place, -1) >= offset for place, offset in position.items())
@@ -49,7 +49,10 @@ BarrierListener: TypeAlias = Callable[[Barrier], None]
 
 
 class Subscription:
-    """Until it is closed a listener is called. Closing is done from any thread, and may be done twice. A context manager."""
+    """Until it is closed a listener is called.
+
+    Closing is done from any thread, and may be done twice. A context manager.
+    """
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end: Callable[[], None] | None = end
@@ -111,7 +114,7 @@ class Barriers:
             self._changed.notify_all()
 
     def subscribe(self, listener: BarrierListener) -> Subscription:
-        """Call ``listener(barrier)`` for every barrier from now on, in the thread of the loop, until the subscription is closed."""
+        """Call ``listener(barrier)`` for every barrier from now on, in the thread of the loop, until it is closed."""
         token = object()
         with self._changed:
             self._listeners[token] = listener
@@ -122,7 +125,10 @@ class Barriers:
             self._listeners.pop(token, None)
 
     def wait(self, position: Position | None = None, *, epoch: int = 0, wait_ms: int = 0) -> Barrier:
-        """Return the last barrier, once it has the position and is of this epoch at least; raise `NotUpToBound` after ``wait_ms``."""
+        """Return the last barrier, once it has the position and is of this epoch at least.
+
+        Raises `NotUpToBound` after ``wait_ms``.
+        """
         wanted = position or {}
         until = stopwatch_us() + wait_ms * 1000
         with self._changed:
@@ -148,6 +154,6 @@ def _behind(last: Barrier | None, position: Position, epoch: int, wait_ms: int) 
     if last is not None and last.epoch < epoch:
         missing.append(f"asked for epoch {epoch}")
     return (
-        f"{at} after {wait_ms} ms: {'; '.join(missing) or 'nothing to read'}. Wait longer (wait_ms=), or ask without at_least= "
-        "for what there is"
+        f"{at} after {wait_ms} ms: {'; '.join(missing) or 'nothing to read'}. Wait longer (wait_ms=), or ask without "
+        "at_least= for what there is"
     )

@@ -1,8 +1,8 @@
 """What each barrier has changed in a store, for whoever subscribes: the rows of its changelog, as they went to Kafka.
 
-Costs nothing while nobody subscribes: the loop asks ``wanted`` once for each barrier. Rows are handed out in the thread of the loop,
-after the commit and before the next epoch; they are Arrow columns, which a listener may keep (they are not copied, and nobody
-writes to them). The barrier of these rows is published (``Barriers``) right after.
+Costs nothing while nobody subscribes: the loop asks ``wanted`` once for each barrier. Rows are handed out in the
+thread of the loop, after the commit and before the next epoch; they are Arrow columns, which a listener may keep
+(they are not copied, and nobody writes to them). The barrier of these rows is published (``Barriers``) right after.
 """
 
 from __future__ import annotations
@@ -88,9 +88,8 @@ class ChangeFeeds:
     def subscribe(self, store: str, listener: ChangeListener) -> Subscription:
         """Call ``listener(changes)`` at every barrier that changes the store, until the subscription is closed.
 
-        A listener must be short, and must not raise; what it raises is logged. What it is told first is of the barrier after the last
-        published one, or of a later one.
-        """
+        A listener must be short, and must not raise; what it raises is logged. What it is told first is of the
+        barrier after the last published one, or of a later one."""
         if store not in self._known:
             raise KeyError(store)
         token = object()

@@ -1,8 +1,8 @@
-"""Shards at a barrier where the lanes run on other machines: a copy of those that are asked for, which follows the changelogs.
+"""Shards at a barrier where the lanes run on other machines: a copy of those asked for follows the changelogs.
 
-The driver's process brings a shard to the barrier as a lane would, by the changelog rows that it has not read yet. What is not asked for
-is not read. Where the file of such a copy has to grow, open snapshots of that shard end (``lmdb_store``): take them again.
-"""
+The driver's process brings a shard to the barrier as a lane would, by the changelog rows that it has not read yet.
+What is not asked for is not read. Where the file of such a copy has to grow, open snapshots of that shard end
+(``lmdb_store``): take them again."""
 
 from __future__ import annotations
 

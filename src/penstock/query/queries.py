@@ -1,4 +1,7 @@
-"""The queries, with the names that they have in Kafka Streams. Plain data; ``answers`` says which store answers which."""
+"""The queries, with the names that they have in Kafka Streams.
+
+Plain data; ``answers`` says which store answers which.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class KeyQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class RangeQuery(Query):
-    """Rows (key, value) from ``lower`` to ``upper``, both included, in the order of the keys' bytes; None is an open end."""
+    """Rows (key, value) from ``lower`` to ``upper``, both included, in the order of the keys' bytes.
+
+    None is an open end.
+    """
 
     lower: Any = None
     upper: Any = None
@@ -31,7 +37,10 @@ class RangeQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class PrefixQuery(Query):
-    """Rows (key, value) whose serialised key begins with the serialised prefix (``serde``: the prefix's, else the key's)."""
+    """Rows (key, value) whose serialised key begins with the serialised prefix.
+
+    ``serde``: the prefix's, else the key's.
+    """
 
     prefix: Any
     serde: Serde[Any] | None = None
@@ -87,7 +96,10 @@ class VersionedKeyQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class MultiVersionedKeyQuery(Query):
-    """The versions of a key that were valid at some time from ``since`` to ``until``, the oldest first, or the newest."""
+    """The versions of a key that were valid at some time from ``since`` to ``until``.
+
+    The oldest comes first, or, with ``reverse``, the newest.
+    """
 
     key: Any
     since: int | None = None

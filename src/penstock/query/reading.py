@@ -1,8 +1,7 @@
 """A reading: some shards at one barrier, held by one reader until it closes them, or its deadline does.
 
-What a reading gives out (values, scans) is of its barrier, whatever is committed meanwhile. A deadline takes effect at a barrier,
-because that is when pages that are held begin to cost; after it the reader is told so.
-"""
+What a reading gives out (values, scans) is of its barrier, whatever is committed meanwhile. A deadline takes effect
+at a barrier, because that is when pages that are held begin to cost; after it the reader is told so."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ _NONE: Any = object()
 class QueryResult:
     """The answer to a query, at one barrier: ``value``, or rows, which are iterated once.
 
-    Rows are read while they are iterated, and stay at their barrier. Iterate them to the end, close the result, or use it in a
-    ``with`` block, so that what they hold is given back at once.
-    """
+    Rows are read while they are iterated, and stay at their barrier. Iterate them to the end, close the result, or
+    use it in a ``with`` block, so that what they hold is given back at once."""
 
     def __init__(self, barrier: Barrier, *, value: Any = None, rows: Rows | None = None) -> None:
         self._barrier = barrier

@@ -19,7 +19,10 @@ from penstock.topology.node import SourceNode
 
 
 class KeyMetadata(NamedTuple):
-    """Where a key of a store is kept. None: of a global store every lane has it; after a partitioner of your own any shard may."""
+    """Where a key of a store is kept.
+
+    None: of a global store every lane has it; after a partitioner of your own any shard may.
+    """
 
     shard: int | None
     lane: int | None
@@ -77,11 +80,12 @@ class Routing:
             if not any(source.reads(topic) for source in sources):
                 known = sorted({name for source in sources for name in source.topics})
                 raise QueryError(
-                    f"at_least= names the topic {topic!r}{nearest(topic, known)}, which the application does not read; it reads {known}"
+                    f"at_least= names the topic {topic!r}{nearest(topic, known)}, which the application does not read; "
+                    f"it reads {known}"
                 )
 
     def _find_serdes(self, name: str) -> tuple[Serde[Any], ...] | None:
-        """Return the serdes by which the records of a store's nodes go to shards; None if its keys do not tell their shard."""
+        """Return the serdes by which the records of a store's nodes go to shards; None: keys do not tell it."""
         plan, topology = self._plan, self._plan.topology
         found: list[Serde[Any]] = []
         for node in topology.nodes:

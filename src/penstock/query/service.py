@@ -50,7 +50,7 @@ class Queries:
         moves_ahead: bool,
         timeout_ms: int,
     ) -> None:
-        """``moves_ahead``: the global tables are brought to the next epoch's offsets before it is committed, by others."""
+        """``moves_ahead``: others bring the global tables to the next epoch's offsets before it is committed."""
         self.routing = routing
         self.barriers = barriers
         self._views = ShardViews(source, shards)

@@ -1,8 +1,7 @@
-"""Open shards, shared by all readers of the same version: a thousand snapshots of one barrier are one transaction a shard.
+"""Open shards, shared by all readers of a version: a thousand snapshots of a barrier are one transaction a shard.
 
-A `ShardView` that nobody reads stays open as long as its version is that of the last barrier: the next point read finds it. At a barrier
-those of older versions are closed, so that no page is kept that nobody reads.
-"""
+A `ShardView` that nobody reads stays open as long as its version is that of the last barrier: the next point read
+finds it. At a barrier those of older versions are closed, so that no page is kept that nobody reads."""
 
 from __future__ import annotations
 
@@ -112,8 +111,8 @@ class ShardViews:
     def publish(self, request: EpochRequest, *, keep_global: bool) -> None:
         """Come to a barrier: close what is older and not read. Waits for nobody: what is in use now is closed later.
 
-        ``keep_global``: open the global tables, which are at this barrier now, and will be read further by the next epoch.
-        """
+        ``keep_global``: open the global tables, which are at this barrier now, and will be read further by the next
+        epoch."""
         self._last = request
         if keep_global:
             self._keep_global(request)
@@ -170,7 +169,10 @@ class ShardViews:
 
 
 def is_open(state: ShardState) -> bool:
-    """Whether a shard can be read: an environment that was made anew ends its snapshots. What is in memory always can."""
+    """Whether a shard can be read.
+
+    An environment that was made anew ends its snapshots. What is in memory can always be read.
+    """
     return bool(getattr(state, "is_open", True))
 
 

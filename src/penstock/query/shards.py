@@ -1,4 +1,4 @@
-"""Shards at a barrier, read from what the lanes keep on this machine. Nothing is written here, and no lane waits for it.
+"""Shards at a barrier, read from what the lanes keep on this machine. Nothing is written, no lane waits for it.
 
 A shard's local copy is, for a barrier, in one of these ways::
 
@@ -7,9 +7,9 @@ A shard's local copy is, for a barrier, in one of these ways::
     at a later version               there was another barrier: `ShardIsNewer`, and the reader goes on to that one
     anything else                    it is being made anew: `ShardNotReady`
 
-Which version a shard has at a barrier is part of the barrier (``ShardRequest``); what a local copy has is read in the same LMDB
-transaction as its rows. So shards that were opened one after the other are of one barrier if each of them is.
-"""
+Which version a shard has at a barrier is part of the barrier (``ShardRequest``); what a local copy has is read in the
+same LMDB transaction as its rows. So shards that were opened one after the other are of one barrier if each of them
+is."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ class LocalShards:
             was_behind = True  # its lane has applied them meanwhile, or they are not here
 
     def _standing(self, path: Path, incarnation: str) -> tuple[ShardState, ShardCheckpoint]:
-        """Return the rows of an environment and where they stand; those of another life, or that are not there yet, are none."""
+        """Return the rows of an environment and where they stand.
+
+        Those of another incarnation, or that are not there yet, are none.
+        """
         try:
             shot = self._snapshot(path)
         except ShardNotReady:

@@ -18,8 +18,8 @@ from penstock.state.spec import StoreKind
 class Snapshot:
     """All stores as of one barrier. A context manager; any thread may read; what it sees does not move.
 
-    LMDB keeps the pages of the barrier until the snapshot is closed, or its time is over: close it when it is not needed any more.
-    """
+    LMDB keeps the pages of the barrier until the snapshot is closed, or its time is over: close it when it is not
+    needed any more."""
 
     def __init__(self, reading: Reading, routing: Routing) -> None:
         self._reading = reading

@@ -1,4 +1,4 @@
-"""A store as a reader from outside sees it: Kafka's reading verbs, at the last barrier with each call, or at that of a snapshot."""
+"""A store as a reader from outside sees it: Kafka's reading verbs, at the last barrier or that of a snapshot."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The maps of a shard at one moment, for a reader of its own: any thread, as long as it likes, whatever is written meanwhile.
+"""The maps of a shard at one moment, for a reader of its own: any thread, whatever is written meanwhile.
 
-`LmdbState.snapshot` makes one. It is a read transaction of its own (a second one of the same moment where there are runs, which are read
-where they lie). Every use of a transaction is under the guard of the environment: a transaction belongs to one thread at a time.
-Pages of the moment are kept by LMDB until ``close``.
-"""
+`LmdbState.snapshot` makes one. It is a read transaction of its own (a second one of the same moment where there are
+runs, which are read where they lie). Every use of a transaction is under the guard of the environment: a transaction
+belongs to one thread at a time. Pages of the moment are kept by LMDB until ``close``."""
 
 from __future__ import annotations
 
@@ -34,7 +33,10 @@ class LmdbSnapshot:
         maps: Mapping[str, tuple[Any, Any, tuple[int, ...]]],
         on_close: Callable[[LmdbSnapshot], None],
     ) -> None:
-        """``views``: transactions that copy what is read, and that do not (None: there is no run). ``maps``: name → databases, runs."""
+        """``views``: transactions that copy what is read, and that do not (None: there is no run).
+
+        ``maps``: name → databases, runs.
+        """
         self._path = path
         self._guard = guard
         self._view, self._wide = views

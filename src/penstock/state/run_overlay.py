@@ -1,4 +1,4 @@
-"""A run of pending rows above a map, read as it is: a point read of thousands of rows that were written by column unpacks none of them."""
+"""A run of pending rows above a map, read as it is: a point read of thousands of rows unpacks none of them."""
 
 from __future__ import annotations
 
