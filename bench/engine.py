@@ -30,8 +30,8 @@ from penstock import config as settings
 from penstock.clock import SystemClock, stopwatch_us
 from penstock.dev.broker import Broker
 from penstock.engine.engine import Engine
+from penstock.engine.executor.spark_session import make_session
 from penstock.engine.recovery import RestoreProgress
-from penstock.engine.spark import make_session
 from penstock.log.base import Producer, Row, TopicSpec
 from penstock.log.kafka import KafkaLog
 
@@ -56,13 +56,13 @@ def write(producer: Producer, rows: Iterator[Row] | list[Row]) -> None:
 def smallest_epochs(producer: Producer, engine: Engine, epochs: int) -> dict[str, list[float]]:
     """Return the milliseconds of each of so many epochs of one record, run inline and read by Spark in turns."""
     assert engine.loop is not None
-    assert engine.lanes is not None
+    assert engine.executor is not None
     limits = {"inline": engine.config["inline_epoch_records"], "spark": 0}
     times: dict[str, list[float]] = {way: [] for way in limits}
     for number in track(range(epochs), "epochs of one record", console=Console(stderr=True), transient=True):
         write(producer, [("in", None, b"k%d" % (number % 7), VALUE, START_MS + number, ())])
         way = "spark" if number // BLOCK % 2 else "inline"
-        engine.lanes.inline_epochs.most_records = limits[way]
+        engine.executor.inline_epochs.most_records = limits[way]
         began = stopwatch_us()
         while not engine.loop.step():
             pass

@@ -18,8 +18,8 @@ import threading
 from typing import Any
 
 from penstock.app import App, State
+from penstock.engine.executor.spark_session import make_session
 from penstock.engine.recovery import RestoreProgress
-from penstock.engine.spark import make_session
 
 TOLD = ("epochs", "retries", "records_in", "spent_us")
 

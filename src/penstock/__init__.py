@@ -8,10 +8,12 @@ topology    the graph as data: nodes, sub-topologies, describe()
 operators   what happens to one record
 state       stores: bytes inside, typed outside, a write-back map and a changelog
 serde       bytes to values and back        windows     arithmetic of timestamps
-plan, lane  the topology compiled, and run over the records of a shard
+plan        the topology compiled for the lanes
+protocol    what the driver and the workers tell each other
+lane        runs in a worker: the plan over the records of a shard
 log         Kafka: producer, admin, reader, and an in-memory twin
 query       snapshots and queries of the stores
-engine      epochs on Spark, the barrier, recovery; app: App, which wires it all
+engine      runs on the driver: epochs (engine/executor: on Spark), the barrier, recovery; app: App, which wires it all
 testing     TopologyTestDriver, a broker as a pytest fixture
 
 Unpickling a stage in a worker imports this file, so it stays cheap: App, which knows Spark and Kafka, is loaded when it is asked for.

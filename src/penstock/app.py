@@ -23,9 +23,9 @@ from penstock.clock import SystemClock
 from penstock.durations import millis
 from penstock.engine.attempt import Observer
 from penstock.engine.engine import Engine
+from penstock.engine.executor.spark_session import make_session, stop_session
 from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import reset as reset_application
-from penstock.engine.spark import make_session, stop_session
 from penstock.engine.states import Listener, State, StateMachine
 from penstock.engine.topics import logged_stores
 from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, StateError

@@ -7,7 +7,7 @@ import pytest
 
 from penstock import App, ConfigError, PenstockError, Serdes, State, StateError, Stores, StreamsBuilder
 from penstock.app import Hook
-from penstock.engine.spark import SparkLanes
+from penstock.engine.executor.spark import SparkExecutor
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -296,8 +296,8 @@ def test_settings_of_clients_reach_the_clients_of_the_tasks(start, cluster, buil
     cluster.send(topics[0], ("a", "1", START))
     driven = start(builder, inline_epoch_records=0)
     stage = replace(driven.engine.stage, kafka={"consumer.fetch.min.bytes": "-5"})
-    lanes = SparkLanes(driven.engine._session, stage, driven.engine.log, inline_epoch_records=0)
-    driven.loop.attempts.context.lanes = lanes
+    lanes = SparkExecutor(driven.engine._session, stage, driven.engine.log, inline_epoch_records=0)
+    driven.loop.attempts.context.executor = lanes
     with pytest.raises(ConfigError, match=r"fetch\.min\.bytes"):
         driven.loop.step()
     lanes.close()

@@ -146,7 +146,7 @@ def test_a_program_of_processors_is_the_same_in_the_driver_and_through_spark(
     driven.drain()
     driver = twin(program(cluster.name), **{**config, "user_config": {"rate": 7, "log": f"{log}-of-the-driver"}})
     for number, records in enumerate(ROUNDS):
-        driven.engine.lanes.inline_epochs.most_records = 20_000 * (number % 2)  # inline, and as a Spark job
+        driven.engine.executor.inline_epochs.most_records = 20_000 * (number % 2)  # inline, and as a Spark job
         for word, key, value, at in records:
             cluster.send(cluster.name(word), (key, encoded(value), at))
             driver.send(cluster.name(word), (key, encoded(value), at))
@@ -244,7 +244,7 @@ def test_a_store_that_is_not_persistent_is_in_memory_and_restored_from_its_chang
         driven = start(builder)
         assert driven.restored == 36 * life  # the rows of the one in memory; what is kept was there
         for at in range(3):
-            driven.engine.lanes.inline_epochs.most_records = 20_000 * (at % 2)
+            driven.engine.executor.inline_epochs.most_records = 20_000 * (at % 2)
             cluster.send(cluster.name("in"), *((key, "0", at) for key in keys))
             driven.drain()
         assert sorted(driven.view("fast").all()) == sorted((key, 3 * life + 3) for key in keys)

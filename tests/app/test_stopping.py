@@ -29,7 +29,7 @@ import sys
 import time
 
 from penstock import App, Serdes, StreamsBuilder
-from penstock.engine.spark import make_session, stop_session
+from penstock.engine.executor.spark_session import make_session, stop_session
 
 spark_settings = {{"spark.driver.memory": "512m", "spark.ssl.keyPassword": "{hush}"}}
 shared = []

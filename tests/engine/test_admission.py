@@ -15,11 +15,12 @@ from penstock import StreamsBuilder
 from penstock.clock import MockClock
 from penstock.engine.admission import Admission, meeting
 from penstock.engine.event_time_cut import EventTimeCut
-from penstock.engine.offsets import Input, Range
+from penstock.engine.offsets import Input
 from penstock.engine.time_index import FOREVER, Head, TimeIndex
 from penstock.errors import BrokerError
 from penstock.log.base import LogRecord, TopicSpec
 from penstock.log.memory import MemoryLog
+from penstock.protocol.request import Range
 
 Place = tuple[str, int]
 NOW = START + 5 * DAY

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from penstock.clock import MockClock
 from penstock.engine.changelog_expiry import EVERY_MS, ChangelogExpiry, Marks
 from penstock.engine.committed_state import CommittedState
-from penstock.lane.request import ShardRequest
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
+from penstock.protocol.request import ShardRequest
 
 #: rows of one epoch: how far each is behind or ahead of the time of the store
 EPOCHS = st.lists(st.lists(st.integers(-30, 40), max_size=5), max_size=40)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from penstock.engine.commit import _by_name, _columns, _counts, _of_kind
-from penstock.lane.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, pack_headers
+from penstock.protocol.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, pack_headers
 
 
 def table(*batches):

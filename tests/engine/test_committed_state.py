@@ -2,7 +2,8 @@
 
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.record import decode, encode
-from penstock.lane.request import ShardRequest, TaskReport, decode_request, encode_request
+from penstock.protocol.report import TaskReport
+from penstock.protocol.request import ShardRequest, decode_request, encode_request
 
 SNAPSHOT = {
     "punctuations": {"wall_clock_time": {"scheduled": {}, "due": [["n", 0, 70]], "next": 70}},

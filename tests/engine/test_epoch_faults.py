@@ -30,12 +30,13 @@ from penstock.engine.record import read_last
 from penstock.engine.topics import ensure_own
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, EpochTooLarge, FencedError, ProductionError
-from penstock.lane.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, batches_of
-from penstock.lane.request import ShardRequest, TaskReport, encode_report
-from penstock.lane.timing import Timing
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import changelog_name, epochs_name
+from penstock.protocol.envelope import CHANGELOG, NOTE, SCHEMA, SINK, EnvelopeRow, batches_of
+from penstock.protocol.report import TaskReport, encode_report
+from penstock.protocol.request import ShardRequest
+from penstock.protocol.timing import Timing
 
 S = EpochState
 BEFORE, AFTER = "before", "after"
@@ -321,7 +322,7 @@ def test_the_rows_of_a_failed_attempt_are_let_go_before_the_next_one_runs(caplog
     caplog.set_level("CRITICAL", "penstock.engine")  # what is captured keeps the error
     plan = Plan((S.SEND_OFFSETS, BEFORE, BrokerError("x", abortable=True), 0))
     loop = World().start(plan)
-    run, made, alive = loop.attempts.context.lanes.run, [], []
+    run, made, alive = loop.attempts.context.executor.run, [], []
 
     def watched(request, ranges):
         gc.collect()
@@ -330,6 +331,6 @@ def test_the_rows_of_a_failed_attempt_are_let_go_before_the_next_one_runs(caplog
         made.append(weakref.ref(table))
         return table
 
-    loop.attempts.context.lanes = SimpleNamespace(run=watched, follow=lambda request: None, spent={})
+    loop.attempts.context.executor = SimpleNamespace(run=watched, follow=lambda request: None, spent={})
     assert loop.step()
     assert alive == [0, 0]

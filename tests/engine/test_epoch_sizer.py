@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.epoch_sizer import COMMIT_US, FIRST_RECORDS, LEAST_RECORDS, MOST_US, EpochSizer
-from penstock.lane.request import READING, TaskReport
+from penstock.protocol.report import READING, TaskReport
 
 MB = 1 << 20
 

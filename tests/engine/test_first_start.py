@@ -13,9 +13,9 @@ from penstock.engine.record import pack, rows_of
 from penstock.engine.recovery import learn
 from penstock.engine.topics import ensure_own
 from penstock.errors import RecoveryError
-from penstock.lane.request import ShardRequest
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
+from penstock.protocol.request import ShardRequest
 
 CHANGELOG = "shop-counts-changelog"
 

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from penstock import StreamsBuilder
 from penstock.clock import MockClock
 from penstock.engine.admission import share
-from penstock.engine.offsets import Input, Range
+from penstock.engine.offsets import Input
 from penstock.errors import TopicError, TopologyError
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
 from penstock.log.memory import MemoryLog
+from penstock.protocol.request import Range
 
 GROUP = "shop"
 NUMBERS = itertools.count()

@@ -12,10 +12,10 @@ from penstock.engine.record import EpochRecord, read_last, rows_of
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext
 from penstock.errors import BrokerError, EngineError, FencedError
-from penstock.lane.request import ShardRequest
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import epochs_name
+from penstock.protocol.request import ShardRequest
 
 S = EpochState
 UNKNOWN = BrokerError("no answer", retriable=True)

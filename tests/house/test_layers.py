@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ GROUND = {
     "watermark",
     "masking",
     "files",
+    "freed_memory",
 }
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -32,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"errors", "masking"},
     "masking": set(),
     "files": {"errors"},
+    "freed_memory": set(),
     "strict": {"errors"},
     "cron": {"errors"},
     "schedule": {"errors", "durations", "cron"},
@@ -49,27 +53,15 @@ ALLOWED: dict[str, set[str]] = {
     "dsl": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology"},
     "kernels": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology"},
     "plan": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "kernels"},
-    "lane": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan"},
-    "query": GROUND | {"serde", "batch", "state", "log", "topology", "plan", "lane"},
+    "protocol": GROUND | {"state", "log", "topology", "plan"},
+    "lane": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "protocol"},
+    "query": GROUND | {"serde", "state", "topology", "plan", "protocol", "lane"},
+    "executor": GROUND | {"serde", "state", "log", "processor", "topology", "plan", "protocol", "lane", "dev"},
     "engine": GROUND
-    | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev", "query"},
-    "app": GROUND | {"topology", "engine", "query"},
+    | {"serde", "state", "log", "processor", "operators", "topology", "plan", "protocol", "executor", "dev", "query"},
+    "app": GROUND | {"topology", "engine", "executor", "query"},
     "dev": GROUND,
-    "testing": GROUND
-    | {
-        "serde",
-        "batch",
-        "state",
-        "log",
-        "processor",
-        "operators",
-        "topology",
-        "plan",
-        "lane",
-        "dev",
-        "engine",
-        "query",
-    },
+    "testing": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "lane", "dev", "executor", "query"},
     "cli": GROUND
     | {
         "native",
@@ -80,12 +72,12 @@ ALLOWED: dict[str, set[str]] = {
         "operators",
         "topology",
         "plan",
-        "lane",
         "dsl",
         "testing",
         "dev",
         "front",
         "engine",
+        "executor",
         "query",
         "app",
     },
@@ -109,7 +101,8 @@ FENCES = {
         )
     },
     "pytest": {"testing/broker.py", "testing/spark.py"},
-    "pyspark": {"dev/jars.py", "engine/spark.py"},
+    "pyspark": {"dev/jars.py", *(f"engine/executor/{name}.py" for name in ("spark", "spark_fast", "spark_session"))},
+    "py4j": {f"engine/executor/{name}.py" for name in ("spark_fast", "spark_session")},
     "starlette": set(),
 }
 FILES = sorted(SRC.rglob("*.py"))
@@ -119,21 +112,23 @@ def room_of(path: Path) -> str:
     relative = path.relative_to(SRC)
     if relative == Path("__init__.py"):
         return "front"
+    if relative.parts[:2] == ("engine", "executor"):
+        return "executor"
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
-def imports_of(path: Path) -> set[str]:
-    """The full names that a file imports, those for type checking left out: they make no cycle."""
+def imports_of(path: Path, *, guarded: bool = False) -> set[str]:
+    """The full names that a file imports; those for type checking make no cycle, and are left out unless ``guarded``."""
     tree = ast.parse(path.read_text())
-    guarded = {
+    left_out = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not guarded
         for inner in ast.walk(node)
     }
     names: set[str] = set()
     for node in ast.walk(tree):
-        if id(node) in guarded:
+        if id(node) in left_out:
             continue
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -146,7 +141,9 @@ def imported_rooms(path: Path) -> set[str]:
     rooms = set()
     for name in imports_of(path):
         parts = name.split(".")
-        if parts[0] == "penstock":
+        if parts[:3] == ["penstock", "engine", "executor"]:
+            rooms.add("executor")
+        elif parts[0] == "penstock":
             rooms.add(parts[1] if len(parts) > 1 and parts[1] in ALLOWED else "front")
     return rooms
 
@@ -176,7 +173,39 @@ def test_leaves_import_nothing_of_the_house_above_them(leaf):
     assert found <= {"native", leaf}
 
 
-def test_the_protocol_is_pure():
+#: what of the driver is a worker in its own process: the executor of the test driver, what knows how lanes keep their shards, to read
+#: them, and what brings up a copy of its own
+WORKERS_IN_THIS_PROCESS = {
+    "engine/executor/in_process.py",
+    "query/shards.py",
+    "query/service.py",
+    "query/followed_shards.py",
+}
+
+
+def test_lanes_run_in_workers_only():
+    """Who may import ``lane/``, for type checking too: the files above, and the executors ``lane.entry`` alone.
+
+    The functions of ``lane.entry`` travel to the workers by name; nothing calls them here. Everything else that both sides know is in
+    ``protocol/``.
+    """
+    for path in FILES:
+        name = path.relative_to(SRC).as_posix()
+        if not name.startswith(("engine/", "query/", "app.py", "cli/")) or name in WORKERS_IN_THIS_PROCESS:
+            continue
+        shipped = {"penstock.lane.entry"} if name.startswith("engine/executor/") else set()
+        found = {each for each in imports_of(path, guarded=True) if each.startswith("penstock.lane")}
+        assert found <= shipped, name
+
+
+def test_a_worker_imports_nothing_of_the_driver():
+    code = "import sys, penstock.lane.entry; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = ("penstock.engine", "penstock.app", "penstock.cli", "penstock.testing", "pyspark", "py4j")
+    assert [name for name in run.stdout.split() if name.startswith(rooms)] == []
+
+
+def test_the_protocol_of_kafka_is_pure():
     allowed = ("penstock.kafka_wire.protocol", "penstock.kafka_wire.settings", "penstock.native")
     for path in (SRC / "kafka_wire" / "protocol").glob("*.py"):
         imported = imports_of(path)

@@ -79,3 +79,15 @@ def test_no_module_and_no_class_has_an_old_name():
         words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+", name)}
         if path.stem != "dead_letters":
             assert not words & OLD, path
+
+
+#: files of which a decision says that they are no more
+GONE = {"log/_native.c", "state/_apart.c"}
+
+
+def test_documents_name_files_that_exist():
+    """As ``room/file.py`` below the package, or from the root."""
+    homes = (ROOT, ROOT / "src" / "penstock", ROOT / "tests", ROOT / "docs")
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|c|h|toml|md))`", document.read_text()))
+        assert not [name for name in named - GONE if not any((home / name).exists() for home in homes)], document

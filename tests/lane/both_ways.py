@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 from penstock import StreamsBuilder
 from penstock import config as configuration
 from penstock.lane import decoding, mixed, run
-from penstock.lane.envelope import (
+from penstock.lane.output import StepOutput
+from penstock.lane.run import run_step
+from penstock.lane.task import Task
+from penstock.lane.worker import Worker
+from penstock.plan.batch_paths import has_kernels
+from penstock.plan.plan import make_plan
+from penstock.protocol.envelope import (
     CHANGELOG,
     FAILURE,
     NOTE,
@@ -29,15 +35,10 @@ from penstock.lane.envelope import (
     rows_of,
     unpack_headers,
 )
-from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.output import StepOutput
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
-from penstock.lane.run import run_step
-from penstock.lane.task import Task
-from penstock.lane.timing import ObservedTimes, Timing
-from penstock.lane.worker import Worker
-from penstock.plan.batch_paths import has_kernels
-from penstock.plan.plan import make_plan
+from penstock.protocol.raw_rows import RAW_SCHEMA
+from penstock.protocol.report import decode_report
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
+from penstock.protocol.timing import ObservedTimes, Timing
 from penstock.state import lmdb_write
 
 SHARDS = 2

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lane import run
-from penstock.lane.envelope import SINK
+from penstock.protocol.envelope import SINK
 
 
 def mapped(b):

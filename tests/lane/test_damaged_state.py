@@ -16,15 +16,16 @@ import pytest
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
-from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, rows_of
-from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
 from penstock.lane.run import run_step
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import changelog_name
 from penstock.plan.plan import make_plan
+from penstock.protocol.envelope import CHANGELOG, FAILURE, NOTE, SINK, rows_of
+from penstock.protocol.raw_rows import RAW_SCHEMA
+from penstock.protocol.report import decode_report
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 
 SHARDS, EPOCHS, TRIALS = 2, 3, 200
 CHANGELOG_TOPIC = changelog_name("app", "counts")

@@ -4,14 +4,12 @@ import pytest
 
 from penstock import Processor, PunctuationType, Record, Serdes, Stores, TimestampExtractor, Topology
 from penstock.errors import (
-    BrokerError,
     ConfigError,
     DeserializationError,
     ProcessingError,
     SerializationError,
     TimestampError,
 )
-from penstock.lane.failure import pack_failure, unpack_failure
 from penstock.operators.stateless import Filter, MapValues
 from penstock.testing import TopologyTestDriver
 from penstock.topology.node import ProcessorNode
@@ -248,10 +246,3 @@ def test_a_failing_punctuator_is_judged_too():
     with driver_with(stubborn(), on_processing_error="skip", shards=3) as driver:
         driver.advance_wall_clock(10)
         assert driver.metrics()["dropped_by_reason"] == {"processing_error": 3}  # that of each shard
-
-
-def test_what_the_driver_must_know_of_a_broker_that_is_away_travels_with_the_error():
-    error = unpack_failure(pack_failure(BrokerError("away", code="_TRANSPORT", retriable=True)))
-    assert isinstance(error, BrokerError)
-    assert (str(error), error.code, error.retriable) == ("away", "_TRANSPORT", True)
-    assert (error.abortable, error.fatal) == (False, False)

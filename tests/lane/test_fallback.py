@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock import Serdes, StreamsBuilder
 from penstock.kernels import fold
 from penstock.lane import run
-from penstock.lane.envelope import pack_headers
 from penstock.lane.task import Task
+from penstock.protocol.envelope import pack_headers
 from penstock.windows import SessionWindows, TimeWindows
 
 MANY = 20_000

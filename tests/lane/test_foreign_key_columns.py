@@ -14,7 +14,7 @@ from penstock import Serde, Serdes, Stores, StreamsBuilder
 from penstock.kernels import table_rows
 from penstock.kernels.foreign_key_responses import ResponseResolver
 from penstock.lane import mixed, run
-from penstock.lane.envelope import pack_headers
+from penstock.protocol.envelope import pack_headers
 
 KEYS = "abcd"
 

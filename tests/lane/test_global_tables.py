@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
-from penstock.lane.request import EpochRequest, ShardRequest, Stage
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 
 
 def test_the_environment_is_made_under_the_lock(tmp_path, monkeypatch):

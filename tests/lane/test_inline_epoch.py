@@ -10,14 +10,16 @@ import pytest
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
-from penstock.lane.chunk import unpacked
-from penstock.lane.envelope import CHANGELOG, NOTE, SINK
-from penstock.lane.inline_epoch import parts_of, run_inline_epoch
-from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, decode_report
+from penstock.engine.executor.inline_epochs import parts_of
+from penstock.lane.inline_epoch import run_inline_epoch
 from penstock.lane.shards import ShardIsNewer
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
+from penstock.protocol.chunk import unpacked
+from penstock.protocol.envelope import CHANGELOG, NOTE, SINK
+from penstock.protocol.raw_rows import RAW_SCHEMA
+from penstock.protocol.report import decode_report
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 
 SHARDS, LANES = 4, 2
 

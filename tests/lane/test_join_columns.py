@@ -17,10 +17,10 @@ from penstock.batch.column import Column
 from penstock.batch.provenance import provenance_of
 from penstock.clock import SystemClock
 from penstock.kernels import batch_path
-from penstock.lane.envelope import pack_headers
 from penstock.lane.sink import Row, SinkBatch
 from penstock.lane.task import Task
 from penstock.plan.batch_paths import find_batch_paths
+from penstock.protocol.envelope import pack_headers
 from penstock.record import Origin
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone, open_store

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
 from penstock.lane import mixed
-from penstock.lane.envelope import pack_headers
+from penstock.protocol.envelope import pack_headers
 from penstock.state.rows import RowStore
 from penstock.state.runs import RunRows
 from penstock.windows import TimeWindows

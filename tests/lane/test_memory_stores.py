@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from penstock import Processor, Stores, StreamsBuilder
-from penstock.lane import memory_stores
-from penstock.lane.memory_stores import WorkerShards, memory_folder, remove_memory
-from penstock.lane.request import EpochRequest, ShardRequest, Stage
-from penstock.lane.shards import application_folder
+from penstock.lane.memory_stores import WorkerShards
 from penstock.plan.plan import make_plan
+from penstock.protocol import state_folder
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
+from penstock.protocol.state_folder import application_folder, memory_folder, remove_memory
 from penstock.state import pending
 from penstock.state.base import Sealed
 
@@ -34,8 +34,8 @@ ROWS = {"kept": Sealed([(b"k", b"1")]), "fast": Sealed([(b"k", b"2")], [], {"fas
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     """The file system in memory is that of the test."""
-    monkeypatch.setattr(memory_stores, "SHARED_MEMORY", tmp_path / "shm")
-    monkeypatch.setattr(memory_stores, "LEAST_BYTES", 0)
+    monkeypatch.setattr(state_folder, "SHARED_MEMORY", tmp_path / "shm")
+    monkeypatch.setattr(state_folder, "LEAST_BYTES", 0)
     (tmp_path / "shm").mkdir()
 
 
@@ -82,7 +82,7 @@ def test_another_run_begins_without_what_was_in_memory(tmp_path):
 
 
 def test_without_a_file_system_in_memory_it_is_a_folder_of_the_state(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_stores, "LEAST_BYTES", 1 << 80)
+    monkeypatch.setattr(state_folder, "LEAST_BYTES", 1 << 80)
     stage = stage_of(tmp_path / "state")
     state, _ = committed(WorkerShards(stage))
     assert state.map("fast").get(b"k") == b"2"

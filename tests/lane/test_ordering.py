@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from penstock.lane import mixed
 from penstock.lane.batches import envelope_batches, raw_batches
-from penstock.lane.envelope import pack_headers
 from penstock.lane.mixed import Mixed
-from penstock.lane.ordering import PARTITIONS, RAW_SCHEMA, numbered, order_by, raw_headers, reach
+from penstock.lane.ordering import numbered, order_by, raw_headers, reach
+from penstock.protocol.envelope import pack_headers
+from penstock.protocol.raw_rows import PARTITIONS, RAW_SCHEMA
 
 TOPICS = ("a", "b", "c")
 SOURCES = {"a": "one", "b": "two", "c": "two"}

@@ -12,11 +12,11 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.provenance import provenance_of
 from penstock.lane import output
-from penstock.lane.envelope import CHANGELOG, SINK
 from penstock.lane.output import StepOutput
-from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.sink import Row, SinkBatch
 from penstock.plan.plan import make_plan
+from penstock.protocol.envelope import CHANGELOG, SINK
+from penstock.protocol.request import EpochRequest, Stage
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
 from penstock.state.base import Sealed

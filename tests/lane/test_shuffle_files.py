@@ -5,8 +5,8 @@ import os
 import pyarrow as pa
 import pytest
 
-from penstock.lane.chunk import opened_chunk
 from penstock.lane.shuffle_files import ShuffleFiles, shelf_in
+from penstock.protocol.chunk import opened_chunk
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
-from penstock.lane.envelope import pack_headers
+from penstock.protocol.envelope import pack_headers
 from penstock.windows import JoinWindows, TimeWindows
 
 #: of one millisecond of the windows in the shapes; a segment is a minute long at least

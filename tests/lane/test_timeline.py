@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lane.timeline import MOVES_SCHEMA, PARTITIONS, Cursor, Moves, Timelines, find_moves
+from penstock.lane.timeline import MOVES_SCHEMA, Cursor, Moves, Timelines, find_moves
+from penstock.protocol.raw_rows import PARTITIONS
 from penstock.record import NO_ORIGIN, Origin
 from penstock.state.event_time import EventTime
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores, StreamsBuilder
-from penstock.lane.envelope import pack_headers
+from penstock.protocol.envelope import pack_headers
 from penstock.windows import TimeWindows
 
 WINDOWS = TimeWindows(60_000, grace=20_000)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.query.accounts import make_stage
 
 from penstock.lane.memory_stores import WorkerShards
-from penstock.lane.request import decode_request
+from penstock.protocol.request import decode_request
 
 
 def main(folder: str, seed: str) -> None:

@@ -19,7 +19,7 @@ from tests.query.accounts import SHARDS, Accounts
 
 from penstock import KeyQuery, RangeQuery
 from penstock.clock import stopwatch_us
-from penstock.lane.request import encode_request
+from penstock.protocol.request import encode_request
 
 ROOT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("PENSTOCK_LONG"))

@@ -19,7 +19,7 @@ from tests.spark.same import assert_same
 from tests.spark.scripts import build, inputs, outputs, renamed, script
 from topologies import TOPOLOGIES
 
-from penstock.engine.spark import make_session
+from penstock.engine.executor.spark_session import make_session
 from penstock.topology.topology import Topology
 
 

@@ -298,8 +298,8 @@ class Case:
 
     def _send_by_turns(self, step: str, epoch: int) -> None:
         if step == "run lanes":
-            assert self.engine.lanes is not None
-            self.engine.lanes.inline_epochs.most_records = 500_000 if epoch % 2 in self.layout.inline else 0
+            assert self.engine.executor is not None
+            self.engine.executor.inline_epochs.most_records = 500_000 if epoch % 2 in self.layout.inline else 0
 
     def _follow(self, positions: Mapping[tuple[str, int], int]) -> None:
         """Give the driver what the engine took in its last epoch; global tables are taken whole."""

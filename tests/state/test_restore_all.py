@@ -27,7 +27,7 @@ from penstock import (
     Suppressed,
     TimeWindows,
 )
-from penstock.lane.in_process import InProcessExecutor
+from penstock.engine.executor.in_process import InProcessExecutor
 from penstock.state import restore as restoring
 from penstock.state.memory import MemoryState
 from penstock.state.restore import Restorer

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lane.in_process import Decoded
+from penstock.engine.executor.in_process import Decoded
 from penstock.record import NO_ORIGIN
 from penstock.testing.queues import QueueHeap, RecordQueue
 

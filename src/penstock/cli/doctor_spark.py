@@ -18,7 +18,7 @@ LIMIT_SECONDS = 180
 #: makes the session that an application would, and runs a Python function in it; then one that asks Kafka for its topics
 PROBE = """
 import json, sys
-from penstock.engine.spark import make_session
+from penstock.engine.executor.spark_session import make_session
 
 asked = json.load(sys.stdin)
 session = make_session("local[1]", "penstock doctor")

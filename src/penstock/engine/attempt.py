@@ -18,13 +18,13 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import STEPS, EpochEvent, EpochState, event_of, is_limit
 from penstock.engine.epoch_sizer import EpochSizer
-from penstock.engine.offsets import Input, Range
+from penstock.engine.offsets import Input
 from penstock.engine.totals import Totals
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
-from penstock.lane.request import EpochRequest, offsets
 from penstock.log.base import Offsets
+from penstock.protocol.request import EpochRequest, Range, offsets
 from penstock.query.barriers import Barrier, position_of
 from penstock.query.changes import ChangeFeeds
 
@@ -187,10 +187,10 @@ class Attempts:
         self._ends.advance(work.after.changelogs)
         self.committed = work.after
         self.global_ends = offsets(work.request.global_ends)
-        self.context.lanes.follow(self.at_barrier())
+        self.context.executor.follow(self.at_barrier())
         self.input.advance(work.ranges)
         self._due.ran(work.ranges)
-        self.totals.count(work, self.context.lanes.spent)
+        self.totals.count(work, self.context.executor.spent)
         committing = sum(us for step, us in self.totals.last.items() if step != EpochState.RUN_LANES)
         self._sizer.learn(work.reports, committing)
         self.input.take_at_most(self._sizer.records)

@@ -17,11 +17,11 @@ from penstock.engine.epoch import EpochState
 from penstock.engine.production_errors import ProductionErrorHandler
 from penstock.engine.record import PART_BYTES, rows_of
 from penstock.engine.work import Work
-from penstock.lane.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
-from penstock.lane.failure import unpack_failure
-from penstock.lane.request import decode_report
 from penstock.log.base import RowColumns
 from penstock.log.topics import changelog_name, epochs_name
+from penstock.protocol.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
+from penstock.protocol.failure import unpack_failure
+from penstock.protocol.report import decode_report
 from penstock.record import Headers
 
 Step = Callable[[Work], None]
@@ -29,7 +29,7 @@ Step = Callable[[Work], None]
 
 def run_lanes(work: Work) -> None:
     """Run the lanes; raise a failure of user code."""
-    rows = work.context.lanes.run(work.request, work.ranges)
+    rows = work.context.executor.run(work.request, work.ranges)
     check(rows)
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):

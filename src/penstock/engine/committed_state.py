@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.engine.record import Clocks, EpochRecord, nested
-from penstock.lane.request import EpochRequest, ShardRequest, TaskReport, offsets
-from penstock.lane.timing import ObservedTimes, TimeUpdate, is_due, known_due
 from penstock.log.base import Offsets
 from penstock.processor.punctuation import merged_snapshots
+from penstock.protocol.report import TaskReport
+from penstock.protocol.request import EpochRequest, ShardRequest, offsets
+from penstock.protocol.timing import ObservedTimes, TimeUpdate, is_due, known_due
 
 #: of an epoch without a time update
 NOTHING = TimeUpdate()

@@ -6,8 +6,9 @@ from collections.abc import Container, Mapping
 
 from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
-from penstock.engine.offsets import Input, Range
-from penstock.lane.timing import TimeUpdate, Timing
+from penstock.engine.offsets import Input
+from penstock.protocol.request import Range
+from penstock.protocol.timing import TimeUpdate, Timing
 
 #: milliseconds between two looks for input, if there was none: at first, and at last
 SHORTEST_LOOK_MS, LONGEST_LOOK_MS = 10, 100

@@ -18,6 +18,7 @@ from penstock.engine.changelog_expiry import ChangelogExpiry
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
+from penstock.engine.executor.spark import SparkExecutor
 from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop
@@ -25,20 +26,18 @@ from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
-from penstock.engine.spark import SparkLanes
 from penstock.engine.transaction_recovery import transaction_ms
 from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
-from penstock.lane.memory import keep_freed_memory
-from penstock.lane.memory_stores import remove_memory
-from penstock.lane.request import Stage, offsets
-from penstock.lane.shards import application_folder
-from penstock.lane.timing import Timing
+from penstock.freed_memory import keep_freed_memory
 from penstock.log.base import Producer
 from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
+from penstock.protocol.request import Stage, offsets
+from penstock.protocol.state_folder import application_folder, remove_memory
+from penstock.protocol.timing import Timing
 from penstock.query.barriers import Barrier, Barriers, position_of
 from penstock.query.changes import ChangeFeeds
 from penstock.query.followed_shards import FollowedShards
@@ -80,7 +79,7 @@ class Engine:
         self.application_id: str = config["application_id"]
         self.log = KafkaLog(config["bootstrap_servers"], config["kafka"])
         self.stage = make_stage(topology, config, session)
-        self.lanes: SparkLanes | None = None
+        self.executor: SparkExecutor | None = None
         #: answers queries, from the restore on
         self.queries: Queries | None = None
         self._producer: Producer | None = None
@@ -125,7 +124,7 @@ class Engine:
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(committed.changelogs.get(store, zero)) for store, zero in stores.items()}
         committed = replace(committed, changelogs={**committed.changelogs, **recorded})
-        self.lanes = SparkLanes(self._session, stage, self.log, self.config["inline_epoch_records"])
+        self.executor = SparkExecutor(self._session, stage, self.log, self.config["inline_epoch_records"])
         request = committed.request(
             f"{committed.epoch}.restore",
             source_of=source.source_of,
@@ -133,10 +132,10 @@ class Engine:
             global_ends=source.global_ends(),
             restore_limit=recovery.RESTORE_ROWS,
         )
-        recovery.restore(self.lanes, stage, request, self._tell)
+        recovery.restore(self.executor, stage, request, self._tell)
         context = EpochContext(
             self.log,
-            self.lanes,
+            self.executor,
             self._producer,
             self.config,
             self._clock,
@@ -204,9 +203,9 @@ class Engine:
             self.loop.close()
         if self.queries is not None:
             self.queries.close()
-        if self.lanes is not None:
-            self.lanes.close()
-            self.lanes = None
+        if self.executor is not None:
+            self.executor.close()
+            self.executor = None
         remove_memory(self.stage, application_folder(self.stage))
         self.log.close()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.lane.request import READING, TaskReport
+from penstock.protocol.report import TaskReport, cost_of
 
 #: records of the first epoch, before any cost is known
 FIRST_RECORDS = 50_000
@@ -23,19 +23,6 @@ LEAST_RECORDS = 100
 COMMIT_US = 100_000
 #: the fraction by which the ceiling rises near what failed
 SLOWLY = 16
-
-
-def cost_of(reports: Iterable[TaskReport]) -> tuple[int, int, int]:
-    """Return the records that an epoch has read, their size in bytes, and the microseconds of work of all lanes."""
-    reports = list(reports)
-    read = [report for report in reports if report.level == READING] or [each for each in reports if each.level == 0]
-    records, size = sum(report.records for report in read), sum(report.size for report in read)
-    spent = (report.spent for report in reports)
-    return (
-        records,
-        size,
-        sum(us for phases in spent for phase, us in phases.items() if phase not in ("read", "exchange")),
-    )
 
 
 class EpochSizer:

@@ -146,4 +146,4 @@ class Loop:
                 if not told:
                     logger.warning("the epoch that runs is given up: %s", error)
                 told = True
-                self._context.lanes.cancel()
+                self._context.executor.cancel()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from penstock.clock import Clock
 from penstock.engine.admission import Admission
@@ -16,18 +15,10 @@ from penstock.engine.offset_reset import named, reset_offsets, warn_of_moved
 from penstock.engine.sources import SourceTopics, find_topics, places_of
 from penstock.errors import TopicError
 from penstock.log.base import Log, Offsets, TopicPartition
+from penstock.protocol.request import Range
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
-
-
-class Range(NamedTuple):
-    """The records of a partition with ``start <= offset < end``."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
 
 
 class Input:

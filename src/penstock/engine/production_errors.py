@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from penstock.engine.limits import TopicLimits
 from penstock.engine.work import Work
 from penstock.errors import ProductionError
-from penstock.lane.envelope import unpack_place
-from penstock.lane.failure import HEADER_PREFIX, decide, error_headers
 from penstock.log.base import Row, RowColumns
+from penstock.protocol.envelope import unpack_place
+from penstock.protocol.failure import HEADER_PREFIX, decide, error_headers
 from penstock.record import NO_ORIGIN, Origin
 
 

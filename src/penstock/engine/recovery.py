@@ -13,20 +13,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.committed_state import CommittedState, merged
+from penstock.engine.executor.base import Executor
 from penstock.engine.fingerprint import check_same
 from penstock.engine.record import EpochRecord, read_last
 from penstock.engine.sources import find_topics, places_of
 from penstock.engine.topics import logged_stores
 from penstock.errors import EngineError, RecoveryError
-from penstock.lane.envelope import FAILURE, NOTE
-from penstock.lane.failure import unpack_failure
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, TaskReport, decode_report
 from penstock.log.base import Log, TopicPartition
 from penstock.log.topics import changelog_name, epochs_name
 from penstock.plan.levels import find_levels
+from penstock.protocol.envelope import FAILURE, NOTE
+from penstock.protocol.failure import unpack_failure
+from penstock.protocol.report import TaskReport, decode_report
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -146,7 +149,7 @@ def _changed(committed: CommittedState, record: EpochRecord, topology: Topology)
     )
 
 
-def restore(lanes: Any, stage: Stage, request: EpochRequest, tell: OnRestore) -> None:
+def restore(executor: Executor, stage: Stage, request: EpochRequest, tell: OnRestore) -> None:
     """Bring all shards to the barrier of the request, telling after each job how far it is."""
     restored = 0
     tables = stage.plan.topology.global_stores
@@ -156,7 +159,7 @@ def restore(lanes: Any, stage: Stage, request: EpochRequest, tell: OnRestore) ->
         tell(RestoreProgress(0, 0, True))
         return
     while True:
-        reports = _reports(_run(lanes, request))
+        reports = _reports(_run(executor, request))
         restored += sum(report.records for report in reports)
         left = sum(report.left for report in reports)
         tell(RestoreProgress(restored, left, left == 0))
@@ -164,19 +167,19 @@ def restore(lanes: Any, stage: Stage, request: EpochRequest, tell: OnRestore) ->
             return
 
 
-def _run(lanes: Any, request: EpochRequest) -> Any:
+def _run(executor: Executor, request: EpochRequest) -> pa.Table:
     """Run a job, again if it failed for a reason that may pass, as a worker that was ended: what is restored stays restored."""
     for _ in range(MOST_RUNS - 1):
         try:
-            return lanes.restore(request)
+            return executor.restore(request)
         except EngineError as error:
             if not error.passing:
                 raise
             logger.warning("state is restored again: %s", error)
-    return lanes.restore(request)
+    return executor.restore(request)
 
 
-def _reports(rows: Any) -> list[TaskReport]:
+def _reports(rows: pa.Table) -> list[TaskReport]:
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):
         raise unpack_failure(failed["value"][0].as_py())

@@ -8,9 +8,9 @@ from typing import Any
 
 from penstock.dev.cache import cache_root
 from penstock.engine.record import read_last
-from penstock.lane.shards import remove_state
 from penstock.log.kafka import KafkaLog
 from penstock.log.topics import changelog_name, epochs_name
+from penstock.protocol.state_folder import remove_state
 from penstock.topology.topology import Topology
 
 

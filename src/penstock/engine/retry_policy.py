@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from penstock.clock import Clock
-from penstock.engine.offsets import Range
 from penstock.errors import BrokerError, EngineError, SparkEnded
+from penstock.protocol.request import Range
 
 logger = logging.getLogger("penstock.engine")
 

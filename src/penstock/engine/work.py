@@ -5,34 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
+from penstock.engine.executor.base import Executor
 from penstock.engine.limits import Limits
-from penstock.engine.offsets import Range
-from penstock.lane.request import EpochRequest, TaskReport
 from penstock.log.base import Log, Offsets, Producer
-
-
-class RunsLanes(Protocol):
-    """Whatever runs an epoch: Spark. ``spent``: microseconds of the last one in the driver, by phase."""
-
-    spent: dict[str, int]
-
-    def run(self, request: EpochRequest, ranges: list[Range]) -> pa.Table:
-        """Return the envelope rows that left the lanes."""
-        ...
-
-    def follow(self, request: EpochRequest) -> None:
-        """Send a barrier to the workers; nobody waits for what they do then."""
-        ...
-
-    def cancel(self) -> None:
-        """Let a run in another thread fail now."""
-        ...
+from penstock.protocol.report import TaskReport
+from penstock.protocol.request import EpochRequest, Range
 
 
 @dataclass(slots=True)
@@ -40,7 +23,7 @@ class EpochContext:
     """What all epochs of a run share."""
 
     log: Log
-    lanes: RunsLanes
+    executor: Executor
     producer: Producer
     config: Mapping[str, Any]
     clock: Clock

@@ -1,1 +1,1 @@
-"""Runs the nodes of a topology over the records of a shard. Never imports pyspark: it lives in a Spark Python worker."""
+"""Runs the nodes of a topology over the records of a shard: in a Python worker of Spark, and only there."""

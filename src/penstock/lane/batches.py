@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.lane.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
 from penstock.lane.mixed import Mixes, Sorted, SourceRun, Work, cut_apart, never
 from penstock.lane.ordering import (
     MadeOrigins,
@@ -23,6 +22,7 @@ from penstock.lane.ordering import (
     order_by,
     raw_headers,
 )
+from penstock.protocol.envelope import COUNTED, unpack_headers, unpack_place, unpack_places
 from penstock.record import Headers
 
 

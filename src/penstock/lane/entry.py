@@ -12,14 +12,14 @@ from threading import Event
 from typing import Any
 
 from penstock.clock import stopwatch_us
-from penstock.lane import channel, shuffle
-from penstock.lane.channel import Part
-from penstock.lane.chunk import packed
 from penstock.lane.inline_epoch import run_inline_epoch
-from penstock.lane.kafka_input import Range, read_rows, taken_in
-from penstock.lane.request import decode_request
+from penstock.lane.kafka_input import read_rows, taken_in
 from penstock.lane.run import restore_lane, run_step
 from penstock.lane.worker import release_resources, worker_for
+from penstock.protocol import channel, shuffle
+from penstock.protocol.channel import Part
+from penstock.protocol.chunk import packed
+from penstock.protocol.request import Range, decode_request
 
 #: how long tasks that close resources wait for each other: some of them may have no place to run
 MEETING_US = 2_000_000

@@ -7,10 +7,11 @@ from types import CodeType
 from typing import Any, NoReturn, Protocol
 
 from penstock.errors import DeserializationError, StreamsError
-from penstock.lane.failure import decide, error_headers, failing_node, name_code, processing_error
+from penstock.lane.failing_node import failing_node, name_code, processing_error
 from penstock.lane.sink import Row, SinkBatch, refused
 from penstock.lane.source import Raw
 from penstock.operators.base import Forward
+from penstock.protocol.failure import decide, error_headers
 from penstock.record import Headers, Origin, Record
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology

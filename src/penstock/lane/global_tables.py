@@ -6,7 +6,7 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -14,16 +14,19 @@ from typing import Any
 import msgspec
 
 from penstock.clock import Clock
+from penstock.errors import DeserializationError, TimestampError
 from penstock.files import locked, private_folder
-from penstock.lane.in_process import GlobalTables
-from penstock.lane.request import EpochRequest, Stage, offsets
 from penstock.lane.shards import STANDING, Shards
 from penstock.lane.sink import Row
-from penstock.lane.source import Raw
+from penstock.lane.source import Raw, SourceReader
+from penstock.lane.task import Task
 from penstock.log.base import Offsets
+from penstock.protocol.request import EpochRequest, Stage, offsets
 from penstock.record import NO_ORIGIN
+from penstock.state.base import ShardState
 from penstock.state.lmdb_pages import heal
 from penstock.state.lmdb_store import LmdbState
+from penstock.topology.topology import Topology
 
 #: records applied at a time
 CHUNK = 20_000
@@ -152,3 +155,53 @@ class GlobalEnvironment:
         private_folder(self._shards.folder)
         with locked(str(self._shards.folder / "global.lock")):
             yield
+
+
+class GlobalTables:
+    """The tables that every lane reads whole. Their records are applied at once, before any lane reads."""
+
+    def __init__(self, topology: Topology, state: ShardState, shared: Mapping[str, Any], clock: Clock) -> None:
+        self.state = state
+        self._readers: dict[str, tuple[SourceReader, Task]] = {}
+        self.stores: dict[str, Any] = {}
+        self.tasks: list[Task] = []
+        for name, table in topology.global_stores.items():
+            task = Task(topology, 0, state, nodes=[table.source.name, table.processor.name], **shared)
+            self.tasks.append(task)
+            self.stores[name] = task.stores[name]
+            for topic in table.source.topics:
+                self._readers[topic] = (SourceReader(table.source, clock), task)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that feed global tables."""
+        return tuple(self._readers)
+
+    def take_letters(self) -> list[Row]:
+        """Return the dead letters of records that could not be read, once."""
+        return [row for task in self.tasks for row in task.take_rows()]
+
+    def apply(self, raw: Raw) -> None:
+        """Update the table that a topic feeds, at once."""
+        self.apply_all([raw])
+
+    def apply_all(self, raws: Iterable[Raw]) -> None:
+        """Update the tables. The policy is asked about a record that cannot be read; one without a time is dropped and counted."""
+        touched: dict[int, Task] = {}
+        for raw in raws:
+            reader, task = self._readers[raw.topic]
+            try:
+                key, value, timestamp = reader.read(raw, -1)
+            except DeserializationError as error:
+                task.judge.refuse_input(reader.source.name, raw, error)
+                continue
+            except TimestampError:
+                task.drop_at(reader.source.name, "negative_timestamp")
+                continue
+            origin = raw.coordinates()._replace(timestamp=timestamp)
+            task.process(reader.source.name, key, value, timestamp, raw.headers, origin)
+            touched[id(task)] = task
+        for task in touched.values():
+            task.flush()
+            task.apply(task.seal())
+            task.origin = NO_ORIGIN

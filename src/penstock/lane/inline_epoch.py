@@ -10,32 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.lane.channel import Part
-from penstock.lane.chunk import packed
-from penstock.lane.envelope import FAILURE, SCHEMA, SINK
-from penstock.lane.ordering import RAW_SCHEMA, numbers
-from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.run import run_step, tell_times
 from penstock.lane.worker import Worker
+from penstock.protocol.channel import Part
+from penstock.protocol.chunk import packed
+from penstock.protocol.envelope import FAILURE, SCHEMA, SINK
+from penstock.protocol.request import EpochRequest
+from penstock.protocol.shuffle import split
 
 Batches = list[pa.RecordBatch]
-
-
-def parts_of(stage: Stage, rows: list[pa.RecordBatch]) -> list[Part]:
-    """Return the raw rows of an epoch: a part for each lane, if these need nothing of each other, else one for all of them."""
-    (first, *later) = stage.plan.steps
-    rows = [pa.concat_batches(rows)] if rows else []
-    if later or not first.exchange or not _is_split(stage, rows):
-        return [(None, _packed(rows))]
-    return [(lane, _packed(mine)) for lane, mine in enumerate(split(rows, "shard", stage.lanes))]
-
-
-def _is_split(stage: Stage, rows: Batches) -> bool:
-    """Whether each lane may have its own rows alone: nothing depends on time, and their order not on the rows of others."""
-    return not stage.plan.timed and all(len(np.unique(numbers(batch["place"]))) <= 1 for batch in rows)
 
 
 def run_inline_epoch(worker: Worker, request: EpochRequest, parts: Iterable[Part]) -> list[bytes]:
@@ -80,31 +65,3 @@ def _raw_rows(worker: Worker, request: EpochRequest, rows: bytes, moves: Batches
     """Return the raw rows, with their times; fill ``moves``."""
     batches = pa.ipc.open_stream(rows) if rows else ()
     return tell_times(worker, request, batches, moves)
-
-
-def _packed(batches: Batches) -> bytes:
-    if not batches:
-        return b""
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, RAW_SCHEMA) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def split(batches: Batches, column: str, lanes: int) -> list[Batches]:
-    """Return the rows of each lane, in order. ``column``: of the shard, or of a number that tells the lane as it does.
-
-    >>> rows = pa.RecordBatch.from_pydict({"shard": [0, 1, 2, 3]})
-    >>> [[batch["shard"].to_pylist() for batch in lane] for lane in split([rows], "shard", 3)]
-    [[[0, 3]], [[1]], [[2]]]
-    """
-    if lanes == 1:
-        return [batches]
-    by_lane: list[Batches] = [[] for _ in range(lanes)]
-    for batch in batches:
-        lane_of_row = numbers(batch[column]) % lanes
-        for lane in sorted(set(lane_of_row.tolist())):
-            mine = lane_of_row == lane
-            by_lane[lane].append(batch if mine.all() else batch.filter(pa.array(mine)))
-    return by_lane

@@ -1,26 +1,21 @@
-"""Reads the records of an epoch as raw rows (``lane.ordering``), in the tasks that read or, of an inline epoch, in the driver."""
+"""Reads the records of an epoch as raw rows (``protocol.raw_rows``), in the tasks that read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
-from penstock.lane.envelope import FAILURE, NOTE, batch_of, order_of, pack_headers
-from penstock.lane.failure import pack_failure
-from penstock.lane.ordering import RAW_SCHEMA
-from penstock.lane.request import READING, EpochRequest, Stage, TaskReport, encode_report
 from penstock.lane.run import tell_times
-from penstock.lane.timeline import PARTITIONS
 from penstock.lane.worker import Worker
-from penstock.log.rows import RangeRows
-from penstock.state.shards import shard_column
+from penstock.protocol.envelope import FAILURE, NOTE, batch_of, order_of
+from penstock.protocol.failure import pack_failure
+from penstock.protocol.raw_rows import raw_batch
+from penstock.protocol.report import READING, TaskReport, encode_report
+from penstock.protocol.request import EpochRequest, Range
 
-#: topic, partition, start, end
-Range = tuple[str, int, int, int]
 #: messages that are objects at a time: few enough to stay in the processor's cache
 READ = 2_000
 #: rows of a batch, and its bytes: rows are handed on together, large ones soon
@@ -89,24 +84,3 @@ def taken_in(
         yield batch_of(NOTE, order_of(0, task, 1), [[""], [task], [None], [encode_report(report)], [0]])
     except Exception as error:
         yield batch_of(FAILURE, order_of(0, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
-
-
-def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.RecordBatch:
-    """Return records as raw rows."""
-    count, shards = rows.size, stage.shards
-    shard = np.zeros(count, dtype=np.int32)
-    if stage.plan.steps[0].exchange and rows.topic not in stage.gathered(topics):
-        shard = shard_column(rows.keys, shards, rows.partition % shards)
-    headers = pa.nulls(count, pa.binary())
-    if rows.headers is not None:
-        headers = pa.array([pack_headers(given) for given in rows.headers], pa.binary())
-    columns = [
-        pa.array(shard),
-        pa.array(np.full(count, topics.index(rows.topic) * PARTITIONS + rows.partition, dtype=np.int32)),
-        pa.array(rows.offsets),
-        rows.keys,
-        rows.values,
-        pa.array(rows.timestamps),
-        headers,
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)

@@ -7,22 +7,18 @@ start finds nothing there, and restores what is logged from the changelogs; what
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from hashlib import sha1
 from pathlib import Path
 
 import msgspec
 
-from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.shards import Shards
+from penstock.protocol.request import EpochRequest, Stage
+from penstock.protocol.state_folder import memory_folder
 from penstock.state.base import BytesStore, ShardState
 from penstock.state.spec import StoreKind, StoreSpec
-
-#: a file system in memory, and how many bytes it must have: a container may have been given next to nothing
-SHARED_MEMORY, LEAST_BYTES = Path("/dev/shm"), 1 << 30
 
 
 class WorkerShards(Shards):
@@ -140,17 +136,3 @@ class SplitState:
 def is_in_memory(spec: StoreSpec) -> bool:
     """Whether a store is kept in memory. The buffer of ``suppress`` is not: nobody has asked for it, and it may have no log."""
     return not spec.persistent and spec.kind is not StoreKind.BUFFER
-
-
-def memory_folder(stage: Stage, home: Path) -> Path:
-    """Return the folder of a run; in the state folder ``home`` of the application, if the machine has no file system in memory."""
-    parent = home / "memory"
-    if os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).total >= LEAST_BYTES:
-        name = sha1(os.path.realpath(home).encode()).hexdigest()[:16]
-        parent = SHARED_MEMORY / f"penstock-{os.getuid()}" / f"{stage.application_id}-{name}"
-    return parent / f"run-{stage.run}"
-
-
-def remove_memory(stage: Stage, home: Path) -> None:
-    """Delete what a run has kept in memory."""
-    shutil.rmtree(memory_folder(stage, home), ignore_errors=True)

@@ -1,11 +1,9 @@
 """From Arrow columns to records in order: what a step takes in.
 
-Two shapes come in. *Raw* rows are what was read (``lane.kafka_input``)::
+Two shapes come in. *Raw* rows are what was read (``protocol.raw_rows``), with two more columns::
 
-    shard int32, place int32 (number of the topic × 65536 + partition), offset int64, key, value binary, timestamp int64 (ms),
-    headers binary (as in the envelope; null: none)
-    and, where the times were told by the reading tasks, reached int64 (−2: the lane must judge the row)
-    and, where watermark strategies are functions, mark int64
+    reached    int64     where the reading tasks have found the times: the partition time; −2: the lane must judge the row
+    mark       int64     where watermark strategies are functions: the watermark
 
 *Envelope* rows are records that an earlier step re-keyed. Both become batches, of one shard and one source each, in the order of a lane,
 (reached, topic, partition, offset, sub): ``lane.batches``.
@@ -22,22 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.provenance import Provenance, provenance_of
-from penstock.lane.envelope import unpack_headers
 from penstock.lane.source import Raw
-from penstock.lane.timeline import PARTITIONS
+from penstock.protocol.envelope import unpack_headers
+from penstock.protocol.raw_rows import PARTITIONS, RAW_SCHEMA
 from penstock.record import Headers, Origin
 
-RAW_SCHEMA = pa.schema(
-    [
-        pa.field("shard", pa.int32()),
-        pa.field("place", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("timestamp", pa.int64()),
-        pa.field("headers", pa.binary()),
-    ]
-)
 TOLD_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
 MARKED_SCHEMA = TOLD_SCHEMA.append(pa.field("mark", pa.int64()))
 UNKNOWN, JUDGE = -1, -2
@@ -344,7 +331,7 @@ def _greatest_so_far(rows: SourceRows, times: Any, topics: Sequence[str], before
 def raw_headers(column: Any) -> list[Headers]:
     """Return the headers of raw rows as tuples.
 
-    >>> from penstock.lane.envelope import pack_headers
+    >>> from penstock.protocol.envelope import pack_headers
     >>> raw_headers(pa.array([pack_headers((("a", b"1"), ("b", None))), None]))
     [(('a', b'1'), ('b', None)), ()]
     """

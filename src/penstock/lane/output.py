@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.batch import Batch
-from penstock.lane.envelope import (
+from penstock.lane.ordering import ShortRun, SourceBatch
+from penstock.lane.siblings import Siblings
+from penstock.lane.sink import Row, SinkBatch
+from penstock.log.partitioner import partition_for
+from penstock.plan.plan import Step
+from penstock.protocol.envelope import (
     CHANGELOG,
     COUNTED,
     NOTE,
@@ -25,12 +30,8 @@ from penstock.lane.envelope import (
     pack_place,
     pack_places,
 )
-from penstock.lane.ordering import ShortRun, SourceBatch
-from penstock.lane.request import EpochRequest, Stage, TaskReport, encode_report
-from penstock.lane.siblings import Siblings
-from penstock.lane.sink import Row, SinkBatch
-from penstock.log.partitioner import partition_for
-from penstock.plan.plan import Step
+from penstock.protocol.report import TaskReport, encode_report
+from penstock.protocol.request import EpochRequest, Stage
 from penstock.record import Headers, Origin
 from penstock.state import pending
 from penstock.state.base import Sealed

@@ -28,7 +28,14 @@ from penstock.lane import ordering
 from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.dead_letters import order_dead_letters
 from penstock.lane.decoding import Sources
-from penstock.lane.envelope import (
+from penstock.lane.mixed import Mixed, Work
+from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
+from penstock.lane.output import StepOutput
+from penstock.lane.task import Task
+from penstock.lane.timeline import Moves, Timelines, find_moves
+from penstock.lane.worker import Worker
+from penstock.operators.scheduled import FIRST_SHARD
+from penstock.protocol.envelope import (
     COUNTED,
     FAILURE,
     NOTE,
@@ -37,16 +44,11 @@ from penstock.lane.envelope import (
     check,
     order_of,
 )
-from penstock.lane.failure import pack_failure
-from penstock.lane.mixed import Mixed, Work
-from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
-from penstock.lane.output import StepOutput
-from penstock.lane.request import EpochRequest, TaskReport, encode_report, offsets
-from penstock.lane.task import Task
-from penstock.lane.timeline import PARTITIONS, Moves, Timelines, find_moves
-from penstock.lane.timing import known_due
-from penstock.lane.worker import Worker
-from penstock.operators.scheduled import FIRST_SHARD
+from penstock.protocol.failure import pack_failure
+from penstock.protocol.raw_rows import PARTITIONS
+from penstock.protocol.report import TaskReport, encode_report
+from penstock.protocol.request import EpochRequest, offsets
+from penstock.protocol.timing import known_due
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState

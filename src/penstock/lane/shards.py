@@ -14,8 +14,6 @@ a crash leaves the shard at some standing that is true.
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,11 +25,12 @@ import numpy as np
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
 from penstock.lane.decoding import without_unreadable
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, offsets
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
 from penstock.log.reader import KafkaReader
 from penstock.log.topics import changelog_name
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage, offsets
+from penstock.protocol.state_folder import application_folder
 from penstock.state import pending
 from penstock.state.base import ShardState
 from penstock.state.lmdb_pages import heal
@@ -383,13 +382,3 @@ def checkpoint_of(state: ShardState) -> ShardCheckpoint:
     """Return where the rows of a local copy stand."""
     raw = state.map(STANDING).get(b"standing")
     return ShardCheckpoint() if raw is None else _decode(raw)
-
-
-def application_folder(stage: Stage) -> Path:
-    """Return where this machine keeps the state of an application."""
-    return Path(os.environ.get("PENSTOCK_STATE_DIR") or stage.state_dir) / stage.application_id
-
-
-def remove_state(folder: Path) -> None:
-    """Delete the local state of an application, whole."""
-    shutil.rmtree(folder, ignore_errors=True)

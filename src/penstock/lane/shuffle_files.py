@@ -15,14 +15,14 @@ from itertools import count
 import pyarrow as pa
 
 from penstock.files import telling_of_a_full_disk
-from penstock.lane.chunk import STAGED, write_stream
+from penstock.protocol.chunk import STAGED, write_stream
 
 
 class ShuffleFiles:
     """The files of this process in a folder. Their names begin with its number, so that the driver knows whose they are.
 
     >>> import tempfile
-    >>> from penstock.lane.chunk import opened_chunk
+    >>> from penstock.protocol.chunk import opened_chunk
     >>> folder, rows = tempfile.TemporaryDirectory(), pa.RecordBatch.from_pydict({"a": [1, 2]})
     >>> shelf = ShuffleFiles(folder.name)
     >>> shelf.begin(1, "first run")

@@ -17,11 +17,9 @@ from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.closures import fan_out, guard, wrap
 from penstock.lane.context import NodeContext
 from penstock.lane.error_handler import ErrorHandler
-from penstock.lane.failure import late_headers
 from penstock.lane.sink import Row, SinkBatch, open_sink
 from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
-from penstock.lane.timing import feeds_of
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
 from penstock.plan.batch_paths import BatchPaths
@@ -29,6 +27,8 @@ from penstock.plan.feeds import Feed, forwarded_at_once
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
 from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
+from penstock.protocol.failure import late_headers
+from penstock.protocol.timing import feeds_of
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde

@@ -22,11 +22,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.protocol.raw_rows import PARTITIONS
 from penstock.record import Origin
 from penstock.state.event_time import EventTime
 
-#: partitions of a topic that the number of a source partition has room for
-PARTITIONS = 1 << 16
 #: source partitions that a place has room for beside the time: 2**44 milliseconds end in the year 2527
 RANKS = 1 << 19
 _NEVER = 1 << 62

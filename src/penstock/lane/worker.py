@@ -16,16 +16,16 @@ from typing import Any
 
 from penstock.clock import SystemClock
 from penstock.errors import StoreError, nearest
+from penstock.freed_memory import keep_freed_memory
 from penstock.lane.async_calls import CallPool
-from penstock.lane.chunk import Wrap, chunk_of
 from penstock.lane.decoding import Sources
 from penstock.lane.global_tables import GlobalEnvironment
-from penstock.lane.memory import keep_freed_memory
 from penstock.lane.memory_stores import WorkerShards
-from penstock.lane.request import EpochRequest, Stage
 from penstock.lane.shuffle_files import shelf_in
 from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
+from penstock.protocol.chunk import Wrap, chunk_of
+from penstock.protocol.request import EpochRequest, Stage
 from penstock.state.merged import merged_view
 from penstock.state.open import open_at
 from penstock.state.spec import StoreSpec

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.clock import SystemClock
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory_stores import WorkerShards
-from penstock.lane.request import EpochRequest, Stage
+from penstock.protocol.request import EpochRequest, Stage
 from penstock.query.shards import LocalShards, ShardNotReady
 from penstock.state.base import ShardState
 from penstock.state.lmdb_store import LmdbState

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.clock import stopwatch_us
 from penstock.errors import SnapshotClosed
-from penstock.lane.request import EpochRequest
+from penstock.protocol.request import EpochRequest
 from penstock.query.barriers import Barrier
 from penstock.query.shard_views import ShardView, ShardViews
 from penstock.state.spec import StoreSpec

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from penstock.clock import stopwatch_us
 from penstock.durations import millis
 from penstock.errors import NotAvailable, NotUpToBound
-from penstock.lane.request import EpochRequest
 from penstock.lane.shards import ShardIsNewer
+from penstock.protocol.request import EpochRequest
 from penstock.query.barriers import Barrier, Barriers, Position
 from penstock.query.queries import Query
 from penstock.query.reading import Reading

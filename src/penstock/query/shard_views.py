@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from typing import Any, Protocol, TypeAlias
 
-from penstock.lane.request import EpochRequest
+from penstock.protocol.request import EpochRequest
 from penstock.state.base import ShardState
 from penstock.state.open import open_at
 from penstock.state.segmented_store import SegmentedStore

@@ -18,16 +18,16 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.lane.memory_stores import SplitState, is_in_memory, memory_folder
-from penstock.lane.request import EpochRequest, ShardRequest, Stage, offsets
+from penstock.lane.memory_stores import SplitState, is_in_memory
 from penstock.lane.shards import (
     STANDING,
     ShardCheckpoint,
     ShardIsNewer,
-    application_folder,
     checkpoint_of,
     is_beyond,
 )
+from penstock.protocol.request import EpochRequest, ShardRequest, Stage, offsets
+from penstock.protocol.state_folder import application_folder, memory_folder
 from penstock.query.shard_views import is_open
 from penstock.state import pending
 from penstock.state.base import ShardState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.lane.in_process import InProcessExecutor
+from penstock.engine.executor.in_process import InProcessExecutor
 from penstock.record import ValueAndTimestamp
 from penstock.state.spec import StoreKind, StoreSpec
 

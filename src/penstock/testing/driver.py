@@ -17,8 +17,8 @@ from typing import Any
 from penstock import config as settings
 from penstock.clock import MockClock
 from penstock.durations import millis
+from penstock.engine.executor.in_process import Decoded, InProcessExecutor
 from penstock.errors import ConfigError, StoreError, TopologyError, nearest
-from penstock.lane.in_process import Decoded, InProcessExecutor
 from penstock.lane.siblings import Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from penstock.lane.in_process import Decoded
+from penstock.engine.executor.in_process import Decoded
 from penstock.lane.source import Raw
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.spark import make_session
+from penstock.engine.executor.spark_session import make_session
 from penstock.errors import PenstockError
 
 __all__ = ["spark_session"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import DeserializationError, ProcessingError, SerializationError
-from penstock.lane.failure import decide
+from penstock.protocol.failure import decide
 from penstock.record import Origin, Record
 
 from .convert import from_headers, last_raised, proxy, to_python

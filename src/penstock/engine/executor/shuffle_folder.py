@@ -1,4 +1,4 @@
-"""A folder for chunks on their way between tasks that share a machine (``lane.chunk``, ``lane.shuffle_files``).
+"""A folder for chunks on their way between tasks that share a machine (``protocol.chunk``, ``lane.shuffle_files``).
 
 The process that has written a file writes it over in a later epoch. What an epoch that failed has left is deleted before the next one,
 what a large one has left when only small ones follow, and the folder of a process that is no more by the next start.

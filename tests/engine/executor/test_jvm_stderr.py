@@ -2,7 +2,7 @@
 
 import os
 
-from penstock.engine.jvm_stderr import JvmStderr
+from penstock.engine.executor.jvm_stderr import JvmStderr
 
 
 def said(stderr: JvmStderr, line: str) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.lane.chunk import Wrap, chunk_of, opened_chunk
-from penstock.lane.envelope import PENDING
+from penstock.protocol.chunk import Wrap, chunk_of, opened_chunk
+from penstock.protocol.envelope import PENDING
 
 #: a chunk is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 22
@@ -24,7 +24,7 @@ def addressed(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield rows in chunks, each with its lane: raw rows, or those of the envelope. ``final``: chunks that were final before.
 
-    >>> from penstock.lane.envelope import NOTE, RECORD, batch_of
+    >>> from penstock.protocol.envelope import NOTE, RECORD, batch_of
     >>> records = batch_of(RECORD, pa.array([0, 1, 3]), [["in"] * 3, [0, 1, 3], [None] * 3, [b"a", b"b", b"c"], [0] * 3])
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
     >>> chunks = list(addressed([records, note], 2))
@@ -84,10 +84,30 @@ def _by_lane(batch: pa.RecordBatch, lanes: int) -> Iterator[tuple[int, pa.Record
             if not going.any():
                 return
             batch = batch.filter(pa.array(going))
-    lane = batch["shard" if raw else "route"].to_numpy() % lanes
-    for number in np.unique(lane).tolist():
-        mine = lane == number
-        yield number, batch if mine.all() else batch.filter(pa.array(mine))
+    yield from _split(batch, "shard" if raw else "route", lanes)
+
+
+def split(batches: list[pa.RecordBatch], column: str, lanes: int) -> list[list[pa.RecordBatch]]:
+    """Return the rows of each lane, in order. ``column``: of the shard, or of a number that tells the lane as it does.
+
+    >>> rows = pa.RecordBatch.from_pydict({"shard": [0, 1, 2, 3]})
+    >>> [[batch["shard"].to_pylist() for batch in lane] for lane in split([rows], "shard", 3)]
+    [[[0, 3]], [[1]], [[2]]]
+    """
+    if lanes == 1:
+        return [batches]
+    by_lane: list[list[pa.RecordBatch]] = [[] for _ in range(lanes)]
+    for batch in batches:
+        for lane, mine in _split(batch, column, lanes):
+            by_lane[lane].append(mine)
+    return by_lane
+
+
+def _split(batch: pa.RecordBatch, column: str, lanes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    lane_of_row = batch[column].to_numpy() % lanes
+    for lane in np.unique(lane_of_row).tolist():
+        mine = lane_of_row == lane
+        yield lane, batch if mine.all() else batch.filter(pa.array(mine))
 
 
 def _addressed(lane: int, chunk: bytes) -> tuple[int, bytes]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.engine.epoch_sizer import cost_of
-from penstock.engine.offsets import Range
-from penstock.lane.channel import Part
-from penstock.lane.inline_epoch import parts_of
-from penstock.lane.kafka_input import raw_batch
-from penstock.lane.request import EpochRequest, Stage, TaskReport
+import pyarrow as pa
+
 from penstock.log.ranges import KafkaRanges
+from penstock.protocol.channel import Part
+from penstock.protocol.chunk import chunk_of
+from penstock.protocol.raw_rows import raw_batch
+from penstock.protocol.report import TaskReport, cost_of
+from penstock.protocol.request import EpochRequest, Range, Stage
+from penstock.protocol.shuffle import split
 
 #: size in bytes of the values of an inline epoch, at most
 MOST_BYTES = 1 << 23
@@ -60,3 +62,21 @@ class InlineEpochs:
             if records >= TELLING or work > MOST_WORK_US or work / records < self._cost:
                 # at most doubled: the machine may have been busy with something else for a moment
                 self._cost = min(work / records, 2 * self._cost or work)
+
+
+def parts_of(stage: Stage, rows: list[pa.RecordBatch]) -> list[Part]:
+    """Return the raw rows of an epoch: a part for each lane, if these need nothing of each other, else one for all of them."""
+    (first, *later) = stage.plan.steps
+    rows = [pa.concat_batches(rows)] if rows else []
+    if later or not first.exchange or not _is_split(stage, rows):
+        return [(None, _packed(rows))]
+    return [(lane, _packed(mine)) for lane, mine in enumerate(split(rows, "shard", stage.lanes))]
+
+
+def _is_split(stage: Stage, rows: list[pa.RecordBatch]) -> bool:
+    """Whether each lane may have its own rows alone: nothing depends on time, and their order not on the rows of others."""
+    return not stage.plan.timed and all(len(batch["place"].unique()) <= 1 for batch in rows)
+
+
+def _packed(batches: list[pa.RecordBatch]) -> bytes:
+    return chunk_of(batches) if batches else b""

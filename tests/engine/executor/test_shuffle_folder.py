@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from penstock.engine.shuffle_folder import ShuffleFolder
+from penstock.engine.executor.shuffle_folder import ShuffleFolder
 
 
 def test_the_folders_of_processes_that_have_ended_are_deleted_and_others_are_not(tmp_path):

@@ -1,7 +1,7 @@
 """Resident tasks, which stay for the next inline epoch, so that it does not wait for a job to begin and to end.
 
 To begin and end a Spark job takes longer than the work of a few records. So the task of an inline epoch connects to the driver
-(``lane.channel``), and one job runs many inline epochs. It occupies a slot that other jobs may need: it ends when no epoch has come
+(``protocol.channel``), and one job runs many inline epochs. It occupies a slot that other jobs may need: it ends when no epoch has come
 for a second, when an epoch needs all lanes, and after ``STAY_US``; then the next task takes the slot while the driver commits.
 
 An inline epoch may have a part for each lane. Each task that is connected takes some; one that waits for a slot is not waited for.
@@ -21,8 +21,8 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from penstock.clock import stopwatch_us
-from penstock.lane import channel
-from penstock.lane.channel import Part
+from penstock.protocol import channel
+from penstock.protocol.channel import Part
 
 #: runs the job of a task that calls an address, to its end
 Serve: TypeAlias = Callable[[str], None]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lane.envelope import (
+from penstock.protocol.envelope import (
     BATCH,
     RECORD,
     SCHEMA,

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.lane.envelope import SCHEMA
+from penstock.protocol.envelope import SCHEMA
 
 #: a chunk is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 23
@@ -45,7 +45,7 @@ def opened_chunk(chunk: bytes | memoryview) -> pa.Table:
 def packed(batches: Iterable[pa.RecordBatch], wrap: Wrap = chunk_of) -> Iterator[bytes]:
     """Yield the rows in chunks; a batch is never cut.
 
-    >>> from penstock.lane.envelope import NOTE, batch_of
+    >>> from penstock.protocol.envelope import NOTE, batch_of
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
     >>> chunks = list(packed([note, note]))
     >>> len(chunks), unpacked(chunks)["value"].to_pylist()

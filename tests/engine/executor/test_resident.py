@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from penstock.engine import resident_tasks as module
-from penstock.engine.resident_tasks import ResidentTasks
+from penstock.engine.executor import resident as module
+from penstock.engine.executor.resident import ResidentTasks
 from penstock.errors import EngineError
-from penstock.lane import channel
+from penstock.protocol import channel
 
 
 class Office:

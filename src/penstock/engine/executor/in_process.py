@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.clock import Clock
-from penstock.errors import DeserializationError, TimestampError, TopologyError, nearest
+from penstock.errors import DeserializationError, TopologyError, nearest
 from penstock.lane.async_calls import CallPool
+from penstock.lane.global_tables import GlobalTables
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
-from penstock.lane.timeline import NO_MOVES, PARTITIONS, Timelines, find_moves
-from penstock.lane.timing import ObservedTimes, Place, TimeUpdate, Timing, feeds_of, is_due
+from penstock.lane.timeline import NO_MOVES, Timelines, find_moves
 from penstock.plan.plan import make_plan
 from penstock.processor.resources import Resources
-from penstock.record import NO_ORIGIN, Headers, Origin
+from penstock.protocol.raw_rows import PARTITIONS
+from penstock.protocol.timing import ObservedTimes, Place, TimeUpdate, Timing, feeds_of, is_due
+from penstock.record import Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import Sealed, ShardState
 from penstock.state.memory import MemoryState
@@ -396,53 +398,3 @@ class InProcessExecutor:
                 task.close()
         finally:
             self.resources.close()
-
-
-class GlobalTables:
-    """The tables that every lane reads whole. Their records are applied at once, before any lane reads."""
-
-    def __init__(self, topology: Topology, state: ShardState, shared: Mapping[str, Any], clock: Clock) -> None:
-        self.state = state
-        self._readers: dict[str, tuple[SourceReader, Task]] = {}
-        self.stores: dict[str, Any] = {}
-        self.tasks: list[Task] = []
-        for name, table in topology.global_stores.items():
-            task = Task(topology, 0, state, nodes=[table.source.name, table.processor.name], **shared)
-            self.tasks.append(task)
-            self.stores[name] = task.stores[name]
-            for topic in table.source.topics:
-                self._readers[topic] = (SourceReader(table.source, clock), task)
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics that feed global tables."""
-        return tuple(self._readers)
-
-    def take_letters(self) -> list[Row]:
-        """Return the dead letters of records that could not be read, once."""
-        return [row for task in self.tasks for row in task.take_rows()]
-
-    def apply(self, raw: Raw) -> None:
-        """Update the table that a topic feeds, at once."""
-        self.apply_all([raw])
-
-    def apply_all(self, raws: Iterable[Raw]) -> None:
-        """Update the tables. The policy is asked about a record that cannot be read; one without a time is dropped and counted."""
-        touched: dict[int, Task] = {}
-        for raw in raws:
-            reader, task = self._readers[raw.topic]
-            try:
-                key, value, timestamp = reader.read(raw, -1)
-            except DeserializationError as error:
-                task.judge.refuse_input(reader.source.name, raw, error)
-                continue
-            except TimestampError:
-                task.drop_at(reader.source.name, "negative_timestamp")
-                continue
-            origin = raw.coordinates()._replace(timestamp=timestamp)
-            task.process(reader.source.name, key, value, timestamp, raw.headers, origin)
-            touched[id(task)] = task
-        for task in touched.values():
-            task.flush()
-            task.apply(task.seal())
-            task.origin = NO_ORIGIN

@@ -1,8 +1,8 @@
-"""What the driver tells the lanes: a `Stage`, once, and `EpochRequest`, for every epoch. Plain data, picklable.
+"""What the driver tells the workers: a `Stage`, once, and an `EpochRequest`, for every epoch. Plain data, picklable.
 
-Stage     the plan and all that stays while the application runs; broadcast once
-Orders    the epoch: its number, where every shard stands, times reached, snapshots; small
-Report    what a lane tells the driver in return, as a NOTE row
+Stage          the plan and all that stays while the application runs; broadcast once
+EpochRequest   the epoch: its number, where every shard stands, times reached, snapshots; small
+Range          records that one task is to read
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from penstock.lane.timing import TimeUpdate, feeds_of
 from penstock.log.base import Offsets
 from penstock.plan.feeds import Feed
 from penstock.plan.plan import Plan, Step
+from penstock.protocol.timing import TimeUpdate, feeds_of
 from penstock.topology.node import SourceNode
 from penstock.watermark import LatePolicy
 
@@ -85,6 +85,15 @@ class Stage:
         return next(step for step in self.plan.steps if step.level == level)
 
 
+class Range(NamedTuple):
+    """The records of a partition with ``start <= offset < end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
 class ShardRequest(msgspec.Struct, frozen=True, array_like=True):
     """Where a shard stands at the last barrier.
 
@@ -134,39 +143,8 @@ class EpochRequest(msgspec.Struct, frozen=True):
     places: bool = False
 
 
-#: the level of a report of a task that only reads
-READING = -1
-
-
-class TaskReport(msgspec.Struct):
-    """What a task of a step did."""
-
-    level: int
-    task: int
-    records: int = 0
-    #: bytes of these records
-    size: int = 0
-    #: shard → file of its pending writes
-    pending: dict[int, str] = {}
-    snapshots: dict[int, Any] = {}
-    reached: list[tuple[str, int, int]] = []
-    marks: list[tuple[str, int, int]] = []
-    dropped: list[tuple[str, str, int]] = []
-    #: batches that went to the record path: (node, reason, how many)
-    fallbacks: list[tuple[str, str, int]] = []
-    commit_requested: bool = False
-    #: user code keeps resources in the process of the task
-    resources: bool = False
-    #: changelog offsets that a restore has still to read
-    left: int = 0
-    #: where the time went, in microseconds
-    spent: dict[str, int] = {}
-
-
 encode_request = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(EpochRequest).decode
-encode_report = msgspec.msgpack.Encoder().encode
-decode_report = msgspec.msgpack.Decoder(TaskReport).decode
 
 
 def offsets(rows: list[tuple[str, int, int]]) -> Offsets:

@@ -7,14 +7,13 @@ import pyarrow as pa
 import pytest
 
 from penstock import Processor, Serdes, Stores, StreamsBuilder, TimeWindows
-from penstock.engine.inline_epochs import MOST_BYTES, MOST_WORK_US, TELLING, InlineEpochs
-from penstock.engine.offsets import Range
-from penstock.lane.inline_epoch import parts_of
-from penstock.lane.kafka_input import raw_batch
-from penstock.lane.ordering import PARTITIONS, RAW_SCHEMA, raw_headers
-from penstock.lane.request import EpochRequest, Stage, TaskReport
+from penstock.engine.executor.inline_epochs import MOST_BYTES, MOST_WORK_US, TELLING, InlineEpochs, parts_of
+from penstock.lane.ordering import raw_headers
 from penstock.log.rows import RangeRows
 from penstock.plan.plan import make_plan
+from penstock.protocol.raw_rows import PARTITIONS, RAW_SCHEMA, raw_batch
+from penstock.protocol.report import TaskReport
+from penstock.protocol.request import EpochRequest, Range, Stage
 from penstock.state.shards import shard_of
 
 

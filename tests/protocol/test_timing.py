@@ -13,7 +13,7 @@ from penstock import (
     TimeWindows,
     WatermarkStrategy,
 )
-from penstock.lane.timing import ObservedTimes, TimeUpdate, Timing, is_due
+from penstock.protocol.timing import ObservedTimes, TimeUpdate, Timing, is_due
 from penstock.testing import TopologyTestDriver
 
 SOURCE_OF = {"in": "in"}

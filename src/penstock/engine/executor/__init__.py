@@ -1,0 +1,1 @@
+"""What runs an epoch: on Spark, or in this process."""

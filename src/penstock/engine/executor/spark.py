@@ -1,0 +1,220 @@
+"""Runs epochs on Spark, each as one job. One of few records is inline (``inline_epochs``): a resident task runs it (``resident``).
+Of others the job is made of the steps of the plan::
+
+    read exactly the ranges (``lane.kafka_input``)                                [Python, in the reading tasks]
+    ─ tell the times of the records, if the first step needs them
+    ─ exchange by lane, unless the first step runs where it reads            [JVM]
+    ─ step 0, exchange, step 1, ...                                          [Python, in the lanes]
+    envelope rows to the driver
+
+All rows go in chunks: Spark would take every one of them apart, and put it together again. Where the tasks share a machine it moves
+their names only (``protocol.chunk``, ``shuffle_folder``).
+
+What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
+DataFrames: to analyse, plan and compile one takes longer than many an epoch (docs/decisions/0020).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.clock import stopwatch_us
+from penstock.engine.executor.inline_epochs import InlineEpochs
+from penstock.engine.executor.resident import ResidentTasks
+from penstock.engine.executor.shuffle_folder import ShuffleFolder
+from penstock.engine.executor.spark_fast import FastJobs
+from penstock.engine.executor.spark_session import raising_engine_errors
+from penstock.errors import EngineError
+from penstock.lane import entry
+from penstock.log.kafka import KafkaLog
+from penstock.protocol.channel import Part
+from penstock.protocol.chunk import unpacked
+from penstock.protocol.envelope import NOTE
+from penstock.protocol.report import decode_report
+from penstock.protocol.request import EpochRequest, Range, Stage, encode_request
+from penstock.protocol.state_folder import application_folder
+
+logger = logging.getLogger("penstock.engine")
+
+#: how long the records of an inline epoch are waited for: an unreachable cluster is waited for by the loop, which can be stopped
+READ_SECONDS = 10.0
+
+
+class SparkExecutor:
+    """Runs epochs as Spark jobs."""
+
+    def __init__(self, session: Any, stage: Stage, log: KafkaLog, inline_epoch_records: int) -> None:
+        from pyspark import cloudpickle
+
+        self._session = session
+        self._staging: ShuffleFolder | None = None
+        #: whether an epoch has left files there
+        self._staged = False
+        if session.sparkContext.master.startswith("local"):
+            self._staging = ShuffleFolder(application_folder(stage))
+            stage = replace(stage, staging=str(self._staging.folder))
+        self._stage = stage
+        self._cores = max(1, int(session.sparkContext.defaultParallelism))
+        data = pickle.dumps((_import_paths(), cloudpickle.dumps(stage)))  # type: ignore[no-untyped-call]
+        self._broadcast = session.sparkContext.broadcast(data)
+        self._identity = uuid.uuid4().hex
+        self._threads: WeakSet[threading.Thread] = WeakSet()
+        #: microseconds of the last epoch in the driver, while the lanes run, by phase
+        self.spent: dict[str, int] = {}
+        self.inline_epochs = InlineEpochs(stage, log.ranges(timeout=READ_SECONDS), inline_epoch_records)
+        self._jobs = FastJobs(session.sparkContext, self._broadcast, stage.lanes)
+        #: whether user code keeps resources in workers
+        self._has_resources = False
+        #: the resident tasks of this machine, which run inline epochs
+        self._resident: ResidentTasks | None = None
+        if self._staging is not None:
+            self._resident = ResidentTasks(self._serve, min(self._cores, stage.lanes))
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+        return self._cores
+
+    def run(self, request: EpochRequest, ranges: Iterable[Range]) -> pa.Table:
+        """Run an epoch; return what left the lanes, as envelope rows."""
+        ranges = list(ranges)
+        since = stopwatch_us()
+        parts = self.inline_epochs.write(request, ranges)
+        self.spent = {"read": stopwatch_us() - since}
+        with raising_engine_errors(), self._tidying():
+            chunks = self._run(request, ranges) if parts is None else self._run_inline(request, parts)
+            since = stopwatch_us()
+            rows = unpacked(chunks)
+            self.spent["collect"] = stopwatch_us() - since
+        reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
+        self.inline_epochs.learn(reports)
+        self._has_resources = self._has_resources or any(report.resources for report in reports)
+        return rows
+
+    def follow(self, request: EpochRequest) -> None:
+        """Let resident tasks bring their shards to a barrier meanwhile."""
+        if self._resident is not None:
+            self._resident.notify(encode_request(request))
+
+    def restore(self, request: EpochRequest) -> pa.Table:
+        """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
+        with raising_engine_errors():
+            return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, request)]))
+
+    def _run(self, request: EpochRequest, ranges: list[Range]) -> list[bytes]:
+        if self._staging is not None:
+            self._staging.sweep()
+            self._staged = True
+        if self._resident is not None:
+            self._resident.dismiss()
+        self._join_group()
+        parts = self._shared_out(ranges)
+        return self._jobs.run(len(parts), self._functions(request, parts))
+
+    def _run_inline(self, request: EpochRequest, parts: list[Part]) -> list[bytes]:
+        if self._staging is not None and self._staged:  # by the last large epoch, which is over
+            self._staging.clear()
+            self._staged = False
+        if self._resident is not None:
+            return self._resident.run(encode_request(request), parts)
+        self._join_group()
+        return self._jobs.run(1, [self._given(entry.inline_epoch, request, parts)])
+
+    def _serve(self, address: str) -> None:
+        """Run the job of a resident task."""
+        self._join_group()
+        self._jobs.run(1, [partial(entry.serve, self._broadcast, self._identity, address)])
+
+    def _shared_out(self, ranges: list[Range]) -> list[list[Range]]:
+        first = self._stage.plan.steps[0]  # calls are bounded per lane
+        most = min(self._cores, self._stage.lanes) if first.waits and not first.exchange else self._cores
+        return shared_out(ranges, most)
+
+    def _functions(self, request: EpochRequest, parts: list[list[Range]]) -> list[Callable[..., Any]]:
+        """Return what an epoch runs, one after the other, each before an exchange but the last."""
+        steps = self._stage.plan.steps
+        reading = [self._given(entry.read, request, parts)] if steps[0].exchange else []
+        return reading + [
+            self._given(entry.run, request, step.level, None if step.exchange else parts) for step in steps
+        ]
+
+    def _given(self, function: Callable[..., Any], request: EpochRequest, *given: Any) -> Callable[..., Any]:
+        return partial(function, self._broadcast, self._identity, encode_request(request), *given)
+
+    def cancel(self) -> None:
+        """Let an epoch that runs in another thread fail now."""
+        self._session.sparkContext.cancelJobGroup(self._identity)
+
+    def _join_group(self) -> None:
+        """Mark the jobs of this thread as ours, so that they can be cancelled and others are not."""
+        if threading.current_thread() not in self._threads:
+            self._threads.add(threading.current_thread())
+            said = f"penstock {self._stage.application_id}"
+            self._session.sparkContext.setJobGroup(self._identity, said, interruptOnCancel=True)
+
+    def close(self) -> None:
+        """Let go of the broadcast; the session stays."""
+        if self._resident is not None:
+            self._resident.close()
+        if self._has_resources:
+            self._release_resources()
+        self._broadcast.destroy(blocking=False)
+        if self._staging is not None:
+            self._staging.close()
+
+    def _release_resources(self) -> None:
+        """Have the workers close what user code keeps in them. One that Spark has ended meanwhile is not reached: it was killed."""
+        meeting = None if self._staging is None else str(self._staging.folder)
+        try:
+            with raising_engine_errors():
+                self._jobs.run(self._cores, [partial(entry.release, self._identity, meeting, self._cores)])
+        except EngineError as error:
+            logger.warning("resources of processors are not closed: %s", error)
+
+    @contextmanager
+    def _tidying(self) -> Iterator[None]:
+        """Delete what an epoch that fails leaves behind."""
+        try:
+            yield
+        except BaseException:
+            if self._staging is not None:
+                self._staging.clear()
+            raise
+
+
+def shared_out(ranges: Iterable[Range], most: int) -> list[list[Range]]:
+    """Return ranges in at most so many parts of about the same size; one at least.
+
+    >>> shared_out([Range("a", 0, 0, 5), Range("a", 1, 0, 3), Range("a", 2, 0, 3)], 2)
+    [[('a', 0, 0, 5)], [('a', 1, 0, 3), ('a', 2, 0, 3)]]
+    """
+    parts: list[list[Any]] = [[]]
+    sizes = [0]
+    for one in sorted(ranges, key=lambda r: r.end - r.start, reverse=True):
+        least = min(range(len(parts)), key=sizes.__getitem__)
+        if sizes[least] and len(parts) < most:
+            parts.append([])
+            sizes.append(0)
+            least = len(parts) - 1
+        parts[least].append(tuple(one))
+        sizes[least] += one.end - one.start
+    return parts
+
+
+def _import_paths() -> list[str]:
+    """Return where this program imports from: a worker must find the user's modules, too."""
+    return [os.path.abspath(path or ".") for path in sys.path if not path or os.path.isdir(path)]
