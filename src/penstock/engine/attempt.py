@@ -18,6 +18,8 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import STEPS, EpochEvent, EpochState, event_of, is_limit
 from penstock.engine.epoch_sizer import EpochSizer
+from penstock.engine.history import History
+from penstock.engine.meters import Meters
 from penstock.engine.offsets import Input
 from penstock.engine.totals import Totals
 from penstock.engine.transaction_recovery import TransactionRecovery
@@ -52,6 +54,8 @@ class Attempts:
         self.input = source
         self.committed = committed
         self.totals = Totals()
+        self.history = History()
+        self.meters = Meters()
         #: the attempt under way, or that failed
         self.work: Work | None = None
         #: up to where the topics of global tables are part of the last barrier
@@ -194,6 +198,7 @@ class Attempts:
         committing = sum(us for step, us in self.totals.last.items() if step != EpochState.RUN_LANES)
         self._sizer.learn(work.reports, committing)
         self.input.take_at_most(self._sizer.records)
+        self._measure(work)
         self.work = None
         if self._changes is not None and self._changes.wanted:
             barrier = Barrier(self.committed.epoch, position_of({**self.committed.positions, **self.global_ends}))
@@ -201,6 +206,12 @@ class Attempts:
         for listener in self.on_barrier:
             listener(self.committed)
         self._tell("published", work)
+
+    def _measure(self, work: Work) -> None:
+        now, inline = self.context.clock.now_ms(), self.context.executor.inline
+        self.meters.count(self.history.committed(work, inline, self.totals.profile, now))
+        self.meters.changelog_rows += work.changed
+        self.meters.produced_bytes += work.written_bytes
 
     def _tell(self, step: str, work: Work) -> None:
         for observer in self.observers:
