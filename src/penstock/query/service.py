@@ -85,6 +85,13 @@ class Queries:
         """Answer a query at the last barrier, once that has a position."""
         return answered(self.routing, store, query, LastBarrier(self, at_least, millis(wait_ms, "wait_ms", least=0)))
 
+    def query_at_once(self, store: str, query: Query) -> QueryResult | None:
+        """Answer a query if nothing has to be opened or waited for; None: it takes `query`. For who must not wait."""
+        try:
+            return answered(self.routing, store, query, OpenShards(self))
+        except NotOpen:
+            return None
+
     def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
         """Return all stores at the last barrier, once that has a position."""
         timeout_ms = self._timeout_ms if timeout is None else millis(timeout, "timeout", least=1)
@@ -127,6 +134,18 @@ class Queries:
             except BaseException:
                 self._give_back(held)
                 raise
+
+    def open_at_once(self, shards: Iterable[int]) -> Reading:
+        """Return shards that are open at the last barrier; raise `NotOpen` if one is not."""
+        at = self._published()
+        held: dict[int, ShardView] = {}
+        for shard in shards:
+            view = self._views.acquire_open(shard, at.request)
+            if view is None:
+                self._give_back(held)
+                raise NotOpen
+            held[shard] = view
+        return self._made(at, held, self._timeout_ms)
 
     def open_views(self) -> int:
         """Return how many shards are held open, of all versions."""
@@ -189,3 +208,18 @@ class LastBarrier:
     def reading(self, shards: Sequence[int]) -> tuple[Reading, bool]:
         """Open these shards."""
         return self._queries.open(shards, self._at_least, self._wait_ms), True
+
+
+class NotOpen(Exception):
+    """A shard is not open at the last barrier."""
+
+
+class OpenShards:
+    """Reads at the last barrier what is open there already."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    def reading(self, shards: Sequence[int]) -> tuple[Reading, bool]:
+        """Take these shards, or raise `NotOpen`."""
+        return self._queries.open_at_once(shards), True

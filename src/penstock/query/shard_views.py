@@ -97,6 +97,19 @@ class ShardViews:
             view.readers += 1
             return view
 
+    def acquire_open(self, shard: int, request: EpochRequest) -> ShardView | None:
+        """Return a shard that is open at the barrier of the request already, without waiting for anybody; else None."""
+        slot = self._slots[shard]
+        if not slot.lock.acquire(blocking=False):
+            return None
+        try:
+            view = slot.views.get(version_of(shard, request))
+            if view is not None:
+                view.readers += 1
+            return view
+        finally:
+            slot.lock.release()
+
     def release(self, view: ShardView) -> None:
         """Give a view back; it is closed if nobody needs it."""
         slot = self._slots[view.shard]
