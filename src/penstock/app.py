@@ -8,6 +8,7 @@ or, inside another program, ``start()`` … ``close()``; the loop then has a thr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import threading
@@ -19,6 +20,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from penstock import config as settings
+from penstock.admin.lifecycle import AdminEndpoints, HealthCheck
 from penstock.clock import SystemClock
 from penstock.durations import millis
 from penstock.engine.attempt import Observer
@@ -101,6 +103,13 @@ class App:
         self._restore_listeners: list[OnRestore] = []
         self._observers: list[Observer] = []
         self.hooks: dict[str, list[Callable[[App], None]]] = {str(hook): [] for hook in Hook}
+        self._admin = AdminEndpoints(self, lambda: self._engine)
+        #: wall-clock time of the start, in milliseconds; None before it
+        self.started_at: int | None = None
+        #: how far the restore is; None before there is something to tell
+        self.restore_progress: RestoreProgress | None = None
+        #: wall-clock time of its end
+        self.restored_at: int | None = None
 
     # ---- life
 
@@ -128,8 +137,14 @@ class App:
         """Start in a thread of its own; return at once. ``wait_until_running`` waits for the first epoch to be possible."""
         if self.state is not State.CREATED:
             raise StateError(f"the application is {self.state}: an App is started once, make a new one")
-        self._call(Hook.PRE_START)
-        self._machine.to(State.REBALANCING)
+        self._admin.start()  # first: probes are answered while Spark starts
+        try:
+            self._call(Hook.PRE_START)
+            self._machine.to(State.REBALANCING)
+        except BaseException:
+            self._admin.stop()
+            raise
+        self.started_at = SystemClock().now_ms()
         self._thread = threading.Thread(target=self._main, name=f"penstock-{self.application_id}", daemon=True)
         self._thread.start()
         return self
@@ -180,6 +195,32 @@ class App:
         if self._thread is not None and self._thread.is_alive():
             raise StateError("the application runs: close it first")
         return reset_application(self.topology, self.config)
+
+    # ---- over HTTP (docs/http.md)
+
+    @property
+    def admin_address(self) -> str | None:
+        """host:port where the application answers over HTTP; None: nowhere, or it has not started."""
+        return self._admin.address
+
+    def admin_asgi(self) -> Any:
+        """Return the admin endpoints as an ASGI application, for a program that has a server: FastAPI, Starlette, any."""
+        return self._admin.asgi()
+
+    def mount(self, path: str, asgi_app: Any) -> None:
+        """Serve an ASGI application of your own below ``path``, beside the admin endpoints; before ``start``."""
+        self._admin.mount(path, asgi_app)
+
+    def health_check(self, group: str = "ready", *, name: str | None = None) -> Callable[[HealthCheck], HealthCheck]:
+        """Decorate a function that is asked by ``/health/ready`` (or ``live``): False, a text or an exception is not well.
+
+        It may be a coroutine function, and has five seconds.
+        """
+        return self._admin.health_check(group, name)
+
+    def health_checks(self, group: str) -> dict[str, HealthCheck]:
+        """Return the checks of a group by name."""
+        return dict(self._admin.checks[group])
 
     # ---- looking
 
@@ -286,6 +327,10 @@ class App:
             "last_epoch_us": dict(totals.last),
         }
 
+    def metric_samples(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the metrics of `docs/metrics.md` by name: rows of labels and a value, as ``/metrics`` shows them."""
+        return self._admin.metric_samples()
+
     # ---- the thread
 
     @property
@@ -344,6 +389,7 @@ class App:
                 logger.warning("while ending: %s", error)
                 self._error = self._error or error
         self._machine.try_to(State.ERROR if failed else State.NOT_RUNNING)
+        self._admin.stop()
 
     def _let_go(self) -> None:
         if self._engine is not None:
@@ -352,6 +398,8 @@ class App:
             stop_session(self._session)
 
     def _tell_restore(self, progress: RestoreProgress) -> None:
+        self.restore_progress = progress
+        self.restored_at = SystemClock().now_ms() if progress.done else None
         logger.info("restored %d rows, %d offsets left", progress.restored, progress.left)
         for listener in self._restore_listeners:
             listener(progress)
@@ -368,6 +416,15 @@ class App:
         raise PenstockError(
             f"{self.application_id} has failed: {type(self._error).__name__}: {self._error}"
         ) from self._error
+
+    async def __aenter__(self) -> App:
+        """Start, and wait until it runs, in a program with an event loop."""
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> App:
         return self.start().wait_until_running()

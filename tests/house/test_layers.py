@@ -59,7 +59,8 @@ ALLOWED: dict[str, set[str]] = {
     "executor": GROUND | {"serde", "state", "log", "processor", "topology", "plan", "protocol", "lane", "dev"},
     "engine": GROUND
     | {"serde", "state", "log", "processor", "operators", "topology", "plan", "protocol", "executor", "dev", "query"},
-    "app": GROUND | {"topology", "engine", "executor", "query"},
+    "admin": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "query", "engine"},
+    "app": GROUND | {"topology", "engine", "executor", "query", "admin"},
     "dev": GROUND,
     "testing": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "lane", "dev", "executor", "query"},
     "cli": GROUND
@@ -79,6 +80,7 @@ ALLOWED: dict[str, set[str]] = {
         "engine",
         "executor",
         "query",
+        "admin",
         "app",
     },
     "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app", "query"},
@@ -103,7 +105,8 @@ FENCES = {
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", *(f"engine/executor/{name}.py" for name in ("spark", "spark_fast", "spark_session"))},
     "py4j": {f"engine/executor/{name}.py" for name in ("spark_fast", "spark_session")},
-    "starlette": set(),
+    "starlette": {f"admin/{path.name}" for path in (SRC / "admin").glob("*.py")},
+    "uvicorn": {"admin/server.py", "admin/connection.py"},
 }
 FILES = sorted(SRC.rglob("*.py"))
 
