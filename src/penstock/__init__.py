@@ -12,6 +12,7 @@ plan        the topology compiled for the lanes
 protocol    what the driver and the workers tell each other
 lane        runs in a worker: the plan over the records of a shard
 log         Kafka: producer, admin, reader, and an in-memory twin
+query       snapshots and queries of the stores
 engine      runs on the driver: epochs (engine/executor: on Spark), the barrier, recovery; app: App, which wires it all
 testing     TopologyTestDriver, a broker as a pytest fixture
 
@@ -29,16 +30,21 @@ from penstock.dsl.ktable import GlobalKTable, KTable
 from penstock.dsl.options import Buffer, Suppressed
 from penstock.dsl.windowed import WindowedKStream
 from penstock.errors import (
+    BadKey,
     BrokerError,
     ConfigError,
     DeserializationError,
     EngineError,
     FencedError,
+    NotAvailable,
+    NotUpToBound,
     PenstockError,
     ProcessingError,
     ProductionError,
+    QueryError,
     RecoveryError,
     SerializationError,
+    SnapshotClosed,
     StateError,
     StoreError,
     StreamsError,
@@ -46,6 +52,8 @@ from penstock.errors import (
     TopicError,
     TopologyChanged,
     TopologyError,
+    UnknownStore,
+    WrongQuery,
 )
 from penstock.extractors import TimestampExtractor
 from penstock.operators.emit import EmitStrategy
@@ -60,6 +68,19 @@ from penstock.processor import (
     PunctuationType,
     ValueTransformer,
 )
+from penstock.query.queries import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    PrefixQuery,
+    RangeQuery,
+    SessionQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from penstock.query.result import QueryResult
 from penstock.record import Change, Headers, Record, RecordMetadata, ValueAndTimestamp, VersionedRecord, Windowed
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import Stores
@@ -69,9 +90,12 @@ from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWi
 
 if TYPE_CHECKING:
     from penstock.app import App, Hook, RestoreProgress, State
+    from penstock.query.routing import KeyMetadata
+    from penstock.query.snapshot import Snapshot
 
 __all__ = [
     "App",
+    "BadKey",
     "BrokerError",
     "Buffer",
     "Cancellable",
@@ -94,13 +118,22 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyMetadata",
+    "KeyQuery",
     "LatePolicy",
+    "MultiVersionedKeyQuery",
+    "NotAvailable",
+    "NotUpToBound",
     "PenstockError",
+    "PrefixQuery",
     "ProcessingError",
     "Processor",
     "ProcessorContext",
     "ProductionError",
     "PunctuationType",
+    "QueryError",
+    "QueryResult",
+    "RangeQuery",
     "Record",
     "RecordMetadata",
     "RecoveryError",
@@ -108,8 +141,11 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "SessionQuery",
     "SessionWindows",
     "SlidingWindows",
+    "Snapshot",
+    "SnapshotClosed",
     "State",
     "StateError",
     "StoreError",
@@ -120,21 +156,28 @@ __all__ = [
     "TimeWindows",
     "TimestampError",
     "TimestampExtractor",
+    "TimestampedKeyQuery",
+    "TimestampedRangeQuery",
     "TopicError",
     "Topology",
     "TopologyChanged",
     "TopologyError",
+    "UnknownStore",
     "UnlimitedWindows",
     "ValueAndTimestamp",
     "ValueTransformer",
+    "VersionedKeyQuery",
     "VersionedRecord",
     "WatermarkStrategy",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "Windowed",
     "WindowedKStream",
     "Windows",
+    "WrongQuery",
 ]
 
-_LAZY = ("App", "Hook", "RestoreProgress", "State")
+_LAZY = ("App", "Hook", "KeyMetadata", "RestoreProgress", "Snapshot", "State")
 
 
 def __getattr__(name: str) -> Any:

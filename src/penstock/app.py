@@ -8,6 +8,7 @@ or, inside another program, ``start()`` … ``close()``; the loop then has a thr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import threading
@@ -19,6 +20,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from penstock import config as settings
+from penstock.admin.lifecycle import AdminEndpoints, HealthCheck
 from penstock.clock import SystemClock
 from penstock.durations import millis
 from penstock.engine.attempt import Observer
@@ -27,7 +29,16 @@ from penstock.engine.executor.spark_session import make_session, stop_session
 from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import reset as reset_application
 from penstock.engine.states import Listener, State, StateMachine
-from penstock.errors import ConfigError, EngineError, PenstockError, StateError
+from penstock.engine.topics import logged_stores
+from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, StateError
+from penstock.query.barriers import Barriers, Position
+from penstock.query.changes import ChangeFeeds
+from penstock.query.queries import Query
+from penstock.query.result import QueryResult
+from penstock.query.routing import KeyMetadata
+from penstock.query.service import Queries
+from penstock.query.snapshot import Snapshot
+from penstock.query.views import QueryView
 from penstock.strict import strict_options
 from penstock.topology.functions import check_letters
 from penstock.topology.topology import Topology, built
@@ -85,9 +96,20 @@ class App:
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._paused = False
+        #: every published barrier, for whoever waits or listens, in any thread
+        self.barriers = Barriers()
+        #: what each barrier changes in a store, for whoever subscribes
+        self.changes = ChangeFeeds(logged_stores(self.topology))
         self._restore_listeners: list[OnRestore] = []
         self._observers: list[Observer] = []
         self.hooks: dict[str, list[Callable[[App], None]]] = {str(hook): [] for hook in Hook}
+        self._admin = AdminEndpoints(self, lambda: self._engine)
+        #: wall-clock time of the start, in milliseconds; None before it
+        self.started_at: int | None = None
+        #: how far the restore is; None before there is something to tell
+        self.restore_progress: RestoreProgress | None = None
+        #: wall-clock time of its end
+        self.restored_at: int | None = None
 
     # ---- life
 
@@ -115,8 +137,14 @@ class App:
         """Start in a thread of its own; return at once. ``wait_until_running`` waits for the first epoch to be possible."""
         if self.state is not State.CREATED:
             raise StateError(f"the application is {self.state}: an App is started once, make a new one")
-        self._call(Hook.PRE_START)
-        self._machine.to(State.REBALANCING)
+        self._admin.start()  # first: probes are answered while Spark starts
+        try:
+            self._call(Hook.PRE_START)
+            self._machine.to(State.REBALANCING)
+        except BaseException:
+            self._admin.stop()
+            raise
+        self.started_at = SystemClock().now_ms()
         self._thread = threading.Thread(target=self._main, name=f"penstock-{self.application_id}", daemon=True)
         self._thread.start()
         return self
@@ -168,6 +196,32 @@ class App:
             raise StateError("the application runs: close it first")
         return reset_application(self.topology, self.config)
 
+    # ---- over HTTP (docs/http.md)
+
+    @property
+    def admin_address(self) -> str | None:
+        """host:port where the application answers over HTTP; None: nowhere, or it has not started."""
+        return self._admin.address
+
+    def admin_asgi(self) -> Any:
+        """Return the admin endpoints as an ASGI application, for a program that has a server: FastAPI, Starlette, any."""
+        return self._admin.asgi()
+
+    def mount(self, path: str, asgi_app: Any) -> None:
+        """Serve an ASGI application of your own below ``path``, beside the admin endpoints; before ``start``."""
+        self._admin.mount(path, asgi_app)
+
+    def health_check(self, group: str = "ready", *, name: str | None = None) -> Callable[[HealthCheck], HealthCheck]:
+        """Decorate a function that is asked by ``/health/ready`` (or ``live``): False, a text or an exception is not well.
+
+        It may be a coroutine function, and has five seconds.
+        """
+        return self._admin.health_check(group, name)
+
+    def health_checks(self, group: str) -> dict[str, HealthCheck]:
+        """Return the checks of a group by name."""
+        return dict(self._admin.checks[group])
+
     # ---- looking
 
     @property
@@ -213,12 +267,38 @@ class App:
         self._observers.append(f)
         return f
 
-    def store(self, name: str) -> Any:
-        """Return a read-only view of a store, at the last barrier."""
-        engine = self._engine
-        if engine is None or engine.loop is None or self.state in (State.NOT_RUNNING, State.ERROR):
-            raise StateError(f"the application is {self.state}: its stores can be read while it is RUNNING")
-        return engine.view(name)
+    def store(self, name: str) -> QueryView:
+        """Return a read-only view of a store: each call reads the last barrier, a scan stays at the barrier it began with."""
+        return self._queries.store(name)
+
+    def query(self, store: str, query: Query, *, at_least: Position | None = None, wait_ms: int = 0) -> QueryResult:
+        """Answer a query at the last barrier.
+
+        ``at_least``: {(topic, partition): offset of a record}; the answer comes from a barrier that has these records, for which
+        it waits up to ``wait_ms``, and raises `NotUpToBound` then.
+        """
+        return self._queries.query(store, query, at_least=at_least, wait_ms=wait_ms)
+
+    def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
+        """Return all stores at one barrier, until it is closed: a context manager, for any thread.
+
+        ``timeout``: it is ended at the first barrier after so long (milliseconds or timedelta; else ``snapshot_timeout_ms``).
+        """
+        return self._queries.snapshot(at_least=at_least, wait_ms=wait_ms, timeout=timeout)
+
+    def metadata_for_key(self, store: str, key: Any) -> KeyMetadata:
+        """Return the shard and the lane that a key of a store is kept in."""
+        return self._queries.metadata_for_key(store, key)
+
+    @property
+    def _queries(self) -> Queries:
+        """Who answers queries; raises `NotAvailable` before the state is restored, and after the end."""
+        queries = None if self._engine is None else self._engine.queries
+        if queries is None or self.barriers.last is None or self.state in (State.NOT_RUNNING, State.ERROR):
+            begins = self.state in (State.CREATED, State.REBALANCING)
+            hint = f" (now: {self.phase}); app.wait_until_running() waits for it" if begins else ""
+            raise NotAvailable(f"the application is {self.state}: its stores can be read while it is RUNNING{hint}")
+        return queries
 
     def metrics(self) -> dict[str, Any]:
         """Return counters since the start, the lag, and where the time went."""
@@ -246,6 +326,10 @@ class App:
             "spent_us": dict(totals.spent),
             "last_epoch_us": dict(totals.last),
         }
+
+    def metric_samples(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the metrics of `docs/metrics.md` by name: rows of labels and a value, as ``/metrics`` shows them."""
+        return self._admin.metric_samples()
 
     # ---- the thread
 
@@ -282,6 +366,8 @@ class App:
             clock=SystemClock(),
             tell=self._tell_restore,
             allow_topology_change=self.allow_topology_change,
+            barriers=self.barriers,
+            changes=self.changes,
         )
         loop = self._engine.start()
         loop.observers += self._observers
@@ -303,6 +389,7 @@ class App:
                 logger.warning("while ending: %s", error)
                 self._error = self._error or error
         self._machine.try_to(State.ERROR if failed else State.NOT_RUNNING)
+        self._admin.stop()
 
     def _let_go(self) -> None:
         if self._engine is not None:
@@ -311,6 +398,8 @@ class App:
             stop_session(self._session)
 
     def _tell_restore(self, progress: RestoreProgress) -> None:
+        self.restore_progress = progress
+        self.restored_at = SystemClock().now_ms() if progress.done else None
         logger.info("restored %d rows, %d offsets left", progress.restored, progress.left)
         for listener in self._restore_listeners:
             listener(progress)
@@ -327,6 +416,15 @@ class App:
         raise PenstockError(
             f"{self.application_id} has failed: {type(self._error).__name__}: {self._error}"
         ) from self._error
+
+    async def __aenter__(self) -> App:
+        """Start, and wait until it runs, in a program with an event loop."""
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> App:
         return self.start().wait_until_running()

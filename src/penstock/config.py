@@ -89,6 +89,24 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of an address; a port alone is one of this machine, which no other can reach.
+
+    >>> split_address("8080"), split_address("0.0.0.0:80"), split_address("[::1]:0")
+    (('127.0.0.1', 8080), ('0.0.0.0', 80), ('::1', 0))
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65_535 or (":" in host and "[" not in address):
+        raise ValueError("must be host:port, or a port alone for 127.0.0.1; port 0 chooses a free one")
+    return host, int(port)
+
+
+def _address(value: Any) -> str:
+    host, port = split_address(str(value) if isinstance(value, int) and not isinstance(value, bool) else _text(value))
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _user_config(value: Any) -> dict[str, Any]:
     given = json.loads(value) if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
@@ -118,7 +136,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("user_config", "mapping", {}, _user_config, "Values of your own, by name: processors find them in `context.config[\"user_config\"]`. They travel to the workers, so they must be picklable; in the environment, JSON."),
     Setting("kafka", "mapping", {}, _mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
     Setting("replication_factor", "int", -1, _at_least(-1), "Replication of internal topics; -1 is the broker's default."),
-    Setting("admin", "str or None", None, _optional_text, "host:port of the admin endpoints; None: off."),
+    Setting("snapshot_timeout_ms", "int", 300_000, _at_least(1), "A snapshot, or a scan of a query, that is open for longer is ended at the next barrier, so that the local state does not grow without end; `app.snapshot(timeout=...)` gives another time."),
+    Setting("admin", "str or None", None, _optional(_address), "host:port where the application answers over HTTP (`docs/http.md`); a port alone is one of 127.0.0.1, which no other machine can reach; port 0 chooses a free one (`app.admin_address`). None: nowhere."),
+    Setting("admin_token", "str or None", None, _optional_text, "What a request over HTTP that changes something (pause, resume, levels of loggers) must bring: `Authorization: Bearer <token>`. None: such requests are refused."),
+    Setting("metrics_names", "str", "penstock", _one_of("penstock", "kafka_streams", "both"), "Names of the metrics at `/metrics`: Penstock's, those of Kafka Streams where there is one of the same meaning, or both (`docs/metrics.md`)."),
+    Setting("stall_limit_ms", "int", 300_000, _at_least(1_000), "How long one step of an epoch may take, while the broker answers, before `/health/live` says that the application is stalled."),
     Setting("master", "str", "local[*]", _text, "Spark master.", "performance"),
     Setting("lanes", "int or None", None, _optional(_at_least(1)), "Parallel lanes; None: the number of cores.", "performance"),
     Setting("shards", "int", 16, _at_least(1), "Units of state, fixed when the application is first started.", "performance"),

@@ -10,6 +10,13 @@
     ├── StoreError               ask for another store, or at another time (unknown, closed)
     │   └── VerbError                a verb that the store does not have (an AttributeError, too)
     ├── StateError               ask at another time: the application has not started, or has ended
+    ├── QueryError               ask something else, or at another time
+    │   ├── UnknownStore             a store that the topology does not have (a StoreError, too)
+    │   ├── WrongQuery               a query that this kind of store does not answer (a StoreError, too)
+    │   ├── BadKey                   a key that the store's serde refuses (a StoreError, too)
+    │   ├── NotUpToBound             the last barrier does not have the position that was asked for
+    │   ├── NotAvailable             the application has not restored its state, or has ended (a StateError, too)
+    │   └── SnapshotClosed           a snapshot was read after it was closed, or after its deadline (a StateError, too)
     ├── RecoveryError            decide: the application cannot go on from where it stood
     ├── BrokerError              look at Kafka; ``retriable``, ``abortable`` and ``fatal`` say what a program may do
     │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
@@ -65,6 +72,38 @@ class VerbError(StoreError, AttributeError):
 
 class StateError(PenstockError):
     """The application is in a state in which that cannot be done."""
+
+
+class QueryError(PenstockError):
+    """A query cannot be answered; the message says what to ask instead, or when."""
+
+
+class UnknownStore(QueryError, StoreError):
+    """There is no such store; the message says which exist."""
+
+
+class WrongQuery(QueryError, StoreError):
+    """Stores of this kind do not answer such a query; the message says which to write."""
+
+
+class BadKey(QueryError, StoreError):
+    """The store's serde refused a key of the query."""
+
+
+class NotUpToBound(QueryError):
+    """No barrier had the position in the time given. ``barrier``: the last one (epoch, position), None if there is none yet."""
+
+    def __init__(self, message: str, *, barrier: Any = None) -> None:
+        self.barrier = barrier
+        super().__init__(message)
+
+
+class NotAvailable(QueryError, StateError):
+    """The stores cannot be read now: the application has not restored its state yet, or has ended."""
+
+
+class SnapshotClosed(QueryError, StateError):
+    """A snapshot, or a scan of it, was read after it was closed or after its deadline."""
 
 
 class RecoveryError(PenstockError):

@@ -128,7 +128,7 @@ class CopyingLanes:
 
     def __init__(self, log):
         self._reader = log.reader()
-        self.spent = {}
+        self.spent, self.inline = {}, True
 
     def run(self, request, ranges):
         records = [record for each in ranges for record in self._reader.read(*each)]
@@ -331,6 +331,6 @@ def test_the_rows_of_a_failed_attempt_are_let_go_before_the_next_one_runs(caplog
         made.append(weakref.ref(table))
         return table
 
-    loop.attempts.context.executor = SimpleNamespace(run=watched, follow=lambda request: None, spent={})
+    loop.attempts.context.executor = SimpleNamespace(run=watched, follow=lambda request: None, spent={}, inline=True)
     assert loop.step()
     assert alive == [0, 0]

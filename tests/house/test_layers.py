@@ -55,12 +55,14 @@ ALLOWED: dict[str, set[str]] = {
     "plan": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "kernels"},
     "protocol": GROUND | {"state", "log", "topology", "plan"},
     "lane": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "protocol"},
+    "query": GROUND | {"serde", "state", "topology", "plan", "protocol", "lane"},
     "executor": GROUND | {"serde", "state", "log", "processor", "topology", "plan", "protocol", "lane", "dev"},
     "engine": GROUND
-    | {"serde", "state", "log", "processor", "operators", "topology", "plan", "protocol", "executor", "dev"},
-    "app": GROUND | {"topology", "engine", "executor"},
+    | {"serde", "state", "log", "processor", "operators", "topology", "plan", "protocol", "executor", "dev", "query"},
+    "admin": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "query", "engine"},
+    "app": GROUND | {"topology", "engine", "executor", "query", "admin"},
     "dev": GROUND,
-    "testing": GROUND | {"serde", "state", "log", "topology", "lane", "dev", "executor"},
+    "testing": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "lane", "dev", "executor", "query"},
     "cli": GROUND
     | {
         "native",
@@ -77,9 +79,11 @@ ALLOWED: dict[str, set[str]] = {
         "front",
         "engine",
         "executor",
+        "query",
+        "admin",
         "app",
     },
-    "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app"},
+    "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app", "query"},
 }
 FENCES = {
     "lmdb": {"state/lmdb_store.py"},
@@ -101,7 +105,8 @@ FENCES = {
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {"dev/jars.py", *(f"engine/executor/{name}.py" for name in ("spark", "spark_fast", "spark_session"))},
     "py4j": {f"engine/executor/{name}.py" for name in ("spark_fast", "spark_session")},
-    "starlette": set(),
+    "starlette": {f"admin/{path.name}" for path in (SRC / "admin").glob("*.py")},
+    "uvicorn": {"admin/server.py", "admin/connection.py"},
 }
 FILES = sorted(SRC.rglob("*.py"))
 
@@ -171,19 +176,25 @@ def test_leaves_import_nothing_of_the_house_above_them(leaf):
     assert found <= {"native", leaf}
 
 
-#: what of the driver is a worker in its own process: the executor of the test driver, and what opens stores to be read
-WORKERS_IN_THIS_PROCESS = {"engine/executor/in_process.py", "engine/executor/store_views.py"}
+#: what of the driver is a worker in its own process: the executor of the test driver, what knows how lanes keep their shards, to read
+#: them, and what brings up a copy of its own
+WORKERS_IN_THIS_PROCESS = {
+    "engine/executor/in_process.py",
+    "query/shards.py",
+    "query/service.py",
+    "query/followed_shards.py",
+}
 
 
 def test_lanes_run_in_workers_only():
-    """Who may import ``lane/``, for type checking too: the two files above, and the executors ``lane.entry`` alone.
+    """Who may import ``lane/``, for type checking too: the files above, and the executors ``lane.entry`` alone.
 
     The functions of ``lane.entry`` travel to the workers by name; nothing calls them here. Everything else that both sides know is in
     ``protocol/``.
     """
     for path in FILES:
         name = path.relative_to(SRC).as_posix()
-        if not name.startswith(("engine/", "app.py", "cli/")) or name in WORKERS_IN_THIS_PROCESS:
+        if not name.startswith(("engine/", "query/", "app.py", "cli/")) or name in WORKERS_IN_THIS_PROCESS:
             continue
         shipped = {"penstock.lane.entry"} if name.startswith("engine/executor/") else set()
         found = {each for each in imports_of(path, guarded=True) if each.startswith("penstock.lane")}

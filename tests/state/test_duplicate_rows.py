@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, Stores
 from penstock.state.delta import StoreDelta
-from penstock.state.duplicate_rows import DuplicateRows, RangeQuery
+from penstock.state.duplicate_rows import DuplicateRows, SpanQuery
 from penstock.state.memory import MemoryState
 
 #: three segments of a minute and their edges
@@ -72,7 +72,7 @@ class Kept:
     def find(self, asked: list[tuple[bytes, int, int]]) -> None:
         keys, since, until = zip(*asked, strict=True)
         places, times = np.arange(len(keys)), np.full(len(keys), self.rows.observed)
-        found = self.rows.find(RangeQuery(pa.array(keys), places, np.array(since), np.array(until)), None, times)
+        found = self.rows.find(SpanQuery(pa.array(keys), places, np.array(since), np.array(until)), None, times)
         seen = (
             []
             if found is None

@@ -1,6 +1,7 @@
 """A later step of an epoch reads what an earlier one wrote, above the last barrier; the barrier itself is not touched."""
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from penstock.state import pending
 from penstock.state.base import Sealed
 from penstock.state.memory import MemoryState
 from penstock.state.overlay import OverlayState
+from penstock.state.runs import RunRows, pack
 
 keys = st.binary(min_size=1, max_size=2)
 writes = st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)), max_size=8)
@@ -32,6 +34,34 @@ def test_an_overlay_reads_as_if_its_writes_were_applied(base, above, dropped, lo
         assert seen.get_many(asked) == [wanted.get(key) for key in asked]
         assert seen.under(asked) == wanted.under(asked)
         assert seen.count() == wanted.count()
+
+
+@given(writes, writes, ends, ends, st.booleans())
+def test_a_run_above_a_map_reads_as_if_it_were_applied(base, above, lower, upper, reverse):
+    rows = dict(sorted(dict(above).items()))
+    run = RunRows(pack(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary())))
+    state, applied = MemoryState(), MemoryState()
+    for each in (state, applied):
+        each.map("m").write(base)
+    applied.map("m").write(rows.items())
+    seen, wanted = OverlayState(state, {"m": Sealed(run)}).map("m"), applied.map("m")
+    assert list(seen.range(lower, upper, reverse)) == list(wanted.range(lower, upper, reverse))
+    asked = [b"?", *(key for key, _ in [*base, *above])]
+    assert seen.get_many(asked) == [seen.get(key) for key in asked] == [wanted.get(key) for key in asked]
+    assert seen.column(pa.array(asked, pa.binary())).to_pylist() == [wanted.get(key) for key in asked]
+    assert seen.under(asked) == wanted.under(asked)
+    assert (seen.count(), seen.get_many([])) == (wanted.count(), [])
+
+
+def test_a_long_run_is_iterated_in_chunks_both_ways():
+    base = MemoryState()
+    base.map("m").write([(b"%05d" % n, b"old") for n in range(0, 3000, 3)])
+    names = [b"%05d" % n for n in range(0, 3000, 2)]
+    run = RunRows(pack(pa.array(names, pa.binary()), pa.array([b"new"] * len(names), pa.binary())))
+    seen = OverlayState(base, {"m": Sealed(run)}).map("m")
+    rows = {b"%05d" % n: b"old" for n in range(0, 3000, 3)} | dict.fromkeys(names, b"new")
+    assert list(seen.range(None, None)) == sorted(rows.items())
+    assert list(seen.range(None, None, True)) == sorted(rows.items(), reverse=True)
 
 
 @given(writes, writes)

@@ -18,13 +18,17 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import STEPS, EpochEvent, EpochState, event_of, is_limit
 from penstock.engine.epoch_sizer import EpochSizer
+from penstock.engine.history import History
+from penstock.engine.meters import Meters
 from penstock.engine.offsets import Input
 from penstock.engine.totals import Totals
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
 from penstock.log.base import Offsets
-from penstock.protocol.request import Range, offsets
+from penstock.protocol.request import EpochRequest, Range, offsets
+from penstock.query.barriers import Barrier, position_of
+from penstock.query.changes import ChangeFeeds
 
 logger = logging.getLogger("penstock.engine")
 
@@ -44,11 +48,14 @@ class Attempts:
         committed: CommittedState,
         ends: ChangelogEnds,
         due: DueWork,
+        changes: ChangeFeeds | None = None,
     ) -> None:
         self.context = context
         self.input = source
         self.committed = committed
         self.totals = Totals()
+        self.history = History()
+        self.meters = Meters()
         #: the attempt under way, or that failed
         self.work: Work | None = None
         #: up to where the topics of global tables are part of the last barrier
@@ -60,6 +67,9 @@ class Attempts:
         self._sizer = sizer
         self._ends = ends
         self._due = due
+        self._at_barrier: tuple[CommittedState, EpochRequest] | None = None
+        #: who wants to hear which rows each barrier has changed
+        self._changes = changes
         self._transaction = TransactionRecovery(context)
         #: whether rows of sinks carry their source record: not before one was refused, and it is not known
         self._traced = False
@@ -126,6 +136,13 @@ class Attempts:
             return event, refused
         return event, error
 
+    def at_barrier(self) -> EpochRequest:
+        """Return what the shards must be at now, for lanes and readers; made once for each barrier."""
+        if self._at_barrier is None or self._at_barrier[0] is not self.committed:
+            request = self.committed.request("", source_of={}, partitions={}, global_ends=self.global_ends)
+            self._at_barrier = self.committed, request
+        return self._at_barrier[1]
+
     def halve(self, error: BaseException) -> None:
         """Let the next attempt take half of what this one took."""
         count = _count(self.ranges)
@@ -174,17 +191,27 @@ class Attempts:
         self._ends.advance(work.after.changelogs)
         self.committed = work.after
         self.global_ends = offsets(work.request.global_ends)
-        self.context.executor.follow(self.committed.request("", source_of={}, partitions={}, global_ends={}))
+        self.context.executor.follow(self.at_barrier())
         self.input.advance(work.ranges)
         self._due.ran(work.ranges)
         self.totals.count(work, self.context.executor.spent)
         committing = sum(us for step, us in self.totals.last.items() if step != EpochState.RUN_LANES)
         self._sizer.learn(work.reports, committing)
         self.input.take_at_most(self._sizer.records)
+        self._measure(work)
         self.work = None
+        if self._changes is not None and self._changes.wanted:
+            barrier = Barrier(self.committed.epoch, position_of({**self.committed.positions, **self.global_ends}))
+            self._changes.publish(barrier, commit.changelog_rows(work, self._changes.wanted))
         for listener in self.on_barrier:
             listener(self.committed)
         self._tell("published", work)
+
+    def _measure(self, work: Work) -> None:
+        now, inline = self.context.clock.now_ms(), self.context.executor.inline
+        self.meters.count(self.history.committed(work, inline, self.totals.profile, now))
+        self.meters.changelog_rows += work.changed
+        self.meters.produced_bytes += work.written_bytes
 
     def _tell(self, step: str, work: Work) -> None:
         for observer in self.observers:

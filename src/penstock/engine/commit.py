@@ -6,7 +6,7 @@ Each step takes the `Work` of one attempt. Which step follows, and what a fault 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +52,7 @@ def produce_sinks(work: Work) -> None:
         added = ((work.context.config["epoch_header"], str(work.request.epoch).encode()),)
     for topic, batch in _by_name(rows):
         work.written[topic] += len(batch)
+        work.written_bytes[topic] += _bytes_in(batch["key"]) + _bytes_in(batch["value"])
         ProductionErrorHandler(work, _origins(batch)).hand_over(_columns(topic, batch, added))
 
 
@@ -66,6 +67,7 @@ def produce_changelog(work: Work) -> None:
         # The marker counts: an aborted transaction may have left one, not written yet, where it had no row. Not to have seen it
         # makes this end too small by one, and no row is lost by that as long as the last offset before it is no row's.
         ends[store][shard] += count + marker
+        work.changed[store] += count
     request = work.request
     after = work.committed.after(request.token, work.reports, work.positions, ends, now=request.now, told=request.told)
     work.after = replace(after, topic_ids=dict(work.topic_ids))
@@ -95,6 +97,11 @@ def send_offsets(work: Work) -> None:
 def commit(work: Work) -> None:
     """Commit the transaction: everything becomes visible at once."""
     work.context.producer.commit()
+
+
+def changelog_rows(work: Work, stores: Container[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the changelog rows of some stores, (store, rows) each, as they were produced."""
+    return ((store, batch) for store, batch in _by_name(_of_kind(work, CHANGELOG)) if store in stores)
 
 
 #: what each step of the table does; ``publish`` is the loop's
@@ -136,6 +143,10 @@ def _counts(rows: pa.Table) -> Counter[tuple[str, int]]:
         for at in np.flatnonzero(counts).tolist():
             found[names.dictionary[at // width].as_py(), at % width] += int(counts[at])
     return found
+
+
+def _bytes_in(column: pa.Array) -> int:
+    return int(pc.sum(pc.binary_length(column)).as_py() or 0)
 
 
 def _by_name(rows: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:

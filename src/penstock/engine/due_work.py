@@ -7,8 +7,9 @@ from collections.abc import Container, Mapping
 from penstock.clock import Clock
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.offsets import Input
+from penstock.log.base import TopicPartition
 from penstock.protocol.request import Range
-from penstock.protocol.timing import TimeUpdate, Timing
+from penstock.protocol.timing import PartitionTime, TimeUpdate, Timing
 
 #: milliseconds between two looks for input, if there was none: at first, and at last
 SHORTEST_LOOK_MS, LONGEST_LOOK_MS = 10, 100
@@ -34,9 +35,18 @@ class DueWork:
 
     def told(self, committed: CommittedState, ranges: list[Range]) -> TimeUpdate:
         """Return the time update of an epoch that reads these ranges now."""
-        waiting = {partition for partition, count in self._input.lags().items() if count}
+        waiting = self._waiting()
         waiting.update((r.topic, r.partition) for r in ranges)
         return self._timing.told(committed.heard, self._input.source_of, waiting, self._clock.now_ms())
+
+    def partition_times(self, committed: CommittedState) -> list[PartitionTime]:
+        """Return how far each source partition has come: by any thread."""
+        return self._timing.partition_times(
+            committed.heard, self._input.source_of, self._waiting(), self._clock.now_ms()
+        )
+
+    def _waiting(self) -> set[TopicPartition]:
+        return {partition for partition, count in self._input.lags().items() if count}
 
     def is_due(self, committed: CommittedState) -> bool:
         """Whether there is work without input; a node that schedules must have run once."""

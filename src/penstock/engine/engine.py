@@ -19,7 +19,6 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch_sizer import EpochSizer
 from penstock.engine.executor.spark import SparkExecutor
-from penstock.engine.executor.store_views import StoreViews
 from penstock.engine.fingerprint import canonical_topology, fingerprint
 from penstock.engine.limits import Limits
 from penstock.engine.loop import Loop
@@ -36,9 +35,15 @@ from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.plan.plan import make_plan
-from penstock.protocol.request import EpochRequest, Stage, offsets
+from penstock.protocol.request import Stage, offsets
 from penstock.protocol.state_folder import application_folder, remove_memory
 from penstock.protocol.timing import Timing
+from penstock.query.barriers import Barrier, Barriers, position_of
+from penstock.query.changes import ChangeFeeds
+from penstock.query.followed_shards import FollowedShards
+from penstock.query.routing import Routing
+from penstock.query.service import Queries
+from penstock.query.shards import LocalShards
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -59,9 +64,14 @@ class Engine:
         clock: Clock,
         tell: OnRestore = lambda progress: None,
         allow_topology_change: bool = False,
+        barriers: Barriers | None = None,
+        changes: ChangeFeeds | None = None,
     ) -> None:
+        """``barriers``, ``changes``: what is told of each barrier; those of the `App`, whoever listens there."""
         self.topology = topology
         self.config = config
+        self.barriers = barriers or Barriers()
+        self._changes = changes
         self._clock = clock
         self._tell = tell
         self._allow_change = allow_topology_change
@@ -70,7 +80,8 @@ class Engine:
         self.log = KafkaLog(config["bootstrap_servers"], config["kafka"])
         self.stage = make_stage(topology, config, session)
         self.executor: SparkExecutor | None = None
-        self._views = StoreViews(self.stage)
+        #: answers queries, from the restore on
+        self.queries: Queries | None = None
         self._producer: Producer | None = None
         self.loop: Loop | None = None
 
@@ -136,12 +147,37 @@ class Engine:
         timing = Timing(self.topology, idle_ms=self.config["idle_ms"])
         due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])
         ends = ChangelogEnds(self.log, app, stores)
-        attempts = Attempts(context, source=source, sizer=sizer, committed=committed, ends=ends, due=due)
+        attempts = Attempts(
+            context, source=source, sizer=sizer, committed=committed, ends=ends, due=due, changes=self._changes
+        )
         attempts.global_ends = offsets(request.global_ends)
         self.loop = Loop(attempts, due)
         windowed = [name for name, spec in topics.logged_stores(self.topology).items() if spec.kind in topics.WINDOWED]
         self.loop.on_barrier.append(ChangelogExpiry(self.log, app, windowed, self._clock))
+        self.queries = self._make_queries(local=self._session.sparkContext.master.startswith("local"))
+        self.loop.on_barrier.append(self._publish)
+        self._publish(committed)
         return self.loop
+
+    def _make_queries(self, *, local: bool) -> Queries:
+        stage = self.stage
+        return Queries(
+            Routing(stage.plan, stage.shards, stage.lanes),
+            LocalShards(stage) if local else FollowedShards(stage),
+            stage.shards,
+            barriers=self.barriers,
+            global_stores=bool(self.topology.global_stores),
+            moves_ahead=local,
+            timeout_ms=self.config["snapshot_timeout_ms"],
+        )
+
+    def _publish(self, committed: CommittedState) -> None:
+        """Tell of a barrier, also of the one that this run goes on from."""
+        assert self.queries is not None
+        assert self.loop is not None
+        attempts = self.loop.attempts
+        position = position_of({**committed.positions, **attempts.global_ends})
+        self.queries.publish(Barrier(committed.epoch, position), attempts.at_barrier())
 
     def _limits(self, sinks: Iterable[str]) -> tuple[Limits, int | None]:
         """Return what the topics take, and the smallest of their largest rows, if it is less than the client sends."""
@@ -156,20 +192,17 @@ class Engine:
         )
 
     def view(self, name: str) -> Any:
-        """Return a read-only view of a store at the last barrier."""
-        return self._views.view(name, self._barrier)
-
-    def _barrier(self) -> EpochRequest:
-        """Return what says where the shards stand at the last barrier."""
-        assert self.loop is not None
-        committed, ends = self.loop.committed, self.loop.attempts.global_ends
-        return committed.request(f"{committed.epoch}.view", source_of={}, partitions={}, global_ends=ends)
+        """Return a read-only view of a store: each call is at the last barrier."""
+        assert self.queries is not None
+        return self.queries.store(name)
 
     def close(self) -> None:
         """Let go of the producer and the log; what is not committed is left to the next start."""
+        self.barriers.end()
         if self.loop is not None:
             self.loop.close()
-        self._views.close()
+        if self.queries is not None:
+            self.queries.close()
         if self.executor is not None:
             self.executor.close()
             self.executor = None

@@ -6,12 +6,15 @@ import logging
 import threading
 from collections.abc import Mapping
 
+from penstock.clock import stopwatch_us
 from penstock.engine.attempt import Attempts
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import FINAL, RETRYING, EpochAction, EpochEvent, EpochMachine, EpochState
+from penstock.engine.history import StepNow
 from penstock.engine.retry_policy import RetryPolicy
 from penstock.errors import BrokerError, EngineError
+from penstock.protocol.timing import PartitionTime
 
 logger = logging.getLogger("penstock.engine")
 
@@ -29,6 +32,10 @@ class Loop:
         self.on_barrier = attempts.on_barrier
         self.stopping = False
         self.paused = False
+        self.history = attempts.history
+        self.meters = attempts.meters
+        #: what is being done, for those who watch; None: nothing, the loop rests
+        self.now: StepNow | None = None
         self._due = due
         self._input = attempts.input
         self._context = attempts.context
@@ -50,6 +57,10 @@ class Loop:
         """Return how many offsets of each partition wait."""
         return self._input.lags()
 
+    def partition_times(self) -> list[PartitionTime]:
+        """Return how far each source partition has come, as of the last barrier."""
+        return self._due.partition_times(self.committed)
+
     def run(self) -> None:
         """Run epochs until ``stop``; returns at a barrier."""
         try:
@@ -69,6 +80,7 @@ class Loop:
             self._pause((rest if worked else self._due.idle_ms(self.committed, paused=self.paused)) / 1000)
 
     def _pause(self, seconds: float) -> None:
+        self.now = None
         self._wake.wait(seconds)
         self._wake.clear()
 
@@ -78,6 +90,7 @@ class Loop:
         machine.handle(EpochEvent.NEXT_EPOCH)
         self._policy = RetryPolicy(self._context.clock, self._pause)
         while (state := machine.state) not in FINAL:
+            self.now = StepNow(state.value, self.committed.epoch + 1, stopwatch_us())
             try:
                 event = self._choose() if state is EpochState.CHOOSE else self.attempts.perform(state)
             except BaseException as fault:
@@ -85,6 +98,7 @@ class Loop:
             action = machine.handle(event, stopping=self.stopping)
             if action is not EpochAction.PROCEED and error is not None:
                 error = self._act(action, state, error)
+        self.now = None
         if state is EpochState.FAILED and error is not None:
             raise error
         if state is EpochState.LEFT and self.attempts.work is not None:
@@ -110,6 +124,8 @@ class Loop:
         if action is EpochAction.RUN_HALVES:
             self.attempts.halve(error)
         if action in RETRYING:
+            self.attempts.meters.retries[type(error).__name__] += 1
+            self.history.failed(self._context.clock.now_ms(), self.committed.epoch + 1, state.value, error)
             try:
                 self._policy.retry(f"epoch {self.committed.epoch + 1}, {state}", error, self.attempts.ranges)
             except (BrokerError, EngineError) as last:

@@ -130,7 +130,8 @@ class Input:
 
     def lags(self) -> dict[TopicPartition, int]:
         """Return how many offsets of each partition wait, as far as the last ``choose`` could see."""
-        return {place: max(0, self._ends.get(place, 0) - offset) for place, offset in self.positions.items()}
+        positions = dict(self.positions)  # a copy: other threads ask, too
+        return {place: max(0, self._ends.get(place, 0) - offset) for place, offset in positions.items()}
 
     def lag(self) -> int:
         """Return how many offsets wait, as far as the last ``choose`` could see."""

@@ -63,6 +63,9 @@ class Work:
     after: CommittedState | None = None
     written: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    #: sink topic → bytes of keys and values; store → rows of its changelog
+    written_bytes: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
 
     @property
     def application_id(self) -> str:

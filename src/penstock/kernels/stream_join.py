@@ -13,7 +13,7 @@ from penstock.batch.column import Column
 from penstock.batch.merge import binary, merge_batches
 from penstock.kernels.kernel import JoinResult, KernelContext
 from penstock.kernels.transaction import BatchTransaction, present
-from penstock.state.duplicate_rows import Matches, RangeQuery
+from penstock.state.duplicate_rows import Matches, SpanQuery
 from penstock.state.window import WindowStore
 
 
@@ -62,7 +62,7 @@ class InnerJoinSide:
     def find(self, batch: Batch, transaction: BatchTransaction) -> Matches | None:
         """Return the rows of the other side that records meet."""
         times = batch.timestamps
-        asked = RangeQuery(
+        asked = SpanQuery(
             binary(batch.keys.bytes_of(self.other.key_serde)),
             batch.places,
             np.maximum(times - self.before, 0),

@@ -161,6 +161,7 @@ class GlobalTables:
     """The tables that every lane reads whole. Their records are applied at once, before any lane reads."""
 
     def __init__(self, topology: Topology, state: ShardState, shared: Mapping[str, Any], clock: Clock) -> None:
+        self.state = state
         self._readers: dict[str, tuple[SourceReader, Task]] = {}
         self.stores: dict[str, Any] = {}
         self.tasks: list[Task] = []

@@ -102,11 +102,11 @@ class Shards:
         """
         wanted = (request.incarnation, request.shards[shard].version)
         state = self._state(shard)
-        standing = _standing(state)
+        standing = checkpoint_of(state)
         if (standing.incarnation, standing.version) != wanted:
             with self._locked(shard):
                 state = self._state_alone(shard)
-                if not back and _is_beyond(_standing(state), *wanted):
+                if not back and is_beyond(checkpoint_of(state), *wanted):
                     raise ShardIsNewer(f"shard {shard} has come to a barrier after {wanted[1]}")
                 self._bring_up(shard, request.shards[shard], request, state)
             state = self._state(shard)
@@ -152,7 +152,7 @@ class Shards:
 
     def standing(self, shard: int) -> ShardCheckpoint:
         """Return where the local copy of a shard stands."""
-        return _standing(self._state(shard))
+        return checkpoint_of(self._state(shard))
 
     def keep_pending(self, shard: int, name: str, data: bytes) -> None:
         """Keep the writes of an epoch that is not committed yet; those of earlier epochs are in the state and go."""
@@ -182,7 +182,7 @@ class Shards:
     # ---- to the last barrier
 
     def _bring_up(self, shard: int, order: ShardRequest, request: EpochRequest, state: LmdbState) -> None:
-        standing = _standing(state)
+        standing = checkpoint_of(state)
         if standing.incarnation != request.incarnation:
             if standing.incarnation:
                 state.destroy()
@@ -368,16 +368,17 @@ class Shards:
             yield
 
 
-def _is_beyond(standing: ShardCheckpoint, incarnation: str, version: str) -> bool:
+def is_beyond(standing: ShardCheckpoint, incarnation: str, version: str) -> bool:
     """Whether a copy is at a later epoch than a version: that is the token of one of its runs, which begins with its number.
 
-    >>> [_is_beyond(ShardCheckpoint("a", "10.5f"), "a", version) for version in ("9.ff", "10.5f", "11.00", "")]
+    >>> [is_beyond(ShardCheckpoint("a", "10.5f"), "a", version) for version in ("9.ff", "10.5f", "11.00", "")]
     [True, False, False, True]
     """
     at, wanted = (int((token or "0").partition(".")[0]) for token in (standing.version, version))
     return standing.incarnation == incarnation and at > wanted
 
 
-def _standing(state: LmdbState) -> ShardCheckpoint:
+def checkpoint_of(state: ShardState) -> ShardCheckpoint:
+    """Return where the rows of a local copy stand."""
     raw = state.map(STANDING).get(b"standing")
     return ShardCheckpoint() if raw is None else _decode(raw)

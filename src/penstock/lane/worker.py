@@ -26,9 +26,8 @@ from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
 from penstock.protocol.chunk import Wrap, chunk_of
 from penstock.protocol.request import EpochRequest, Stage
-from penstock.state.event_time import EventTime
 from penstock.state.merged import merged_view
-from penstock.state.open import Standalone, open_store
+from penstock.state.open import open_at
 from penstock.state.spec import StoreSpec
 
 #: how long records are waited for: a cluster that is away is waited for by the loop, which says so and can be stopped
@@ -133,22 +132,8 @@ class Worker:
         return merged_view(spec, [self._open_store(spec, shard, request) for shard in range(self.stage.shards)])
 
     def _open_store(self, spec: StoreSpec, shard: int, request: EpochRequest) -> Any:
-        """Open a store of a shard, to be read, with the time that its steps have told: by that it knows what has expired."""
-        store = open_store(spec, self.shards.open(shard, request, back=False), Standalone())
-        for shots in request.snapshots.values():
-            told = shots.get(shard, {}).get("stores", {}).get(spec.name)
-            if told is not None:
-                store.resume(told)
-            # a shard that has had no record since is as far as the others are
-            times = [
-                shot["stores"][spec.name].get("time", -1) for shot in shots.values() if spec.name in shot["stores"]
-            ]
-            if store.keeps_time and times:
-                clock = EventTime()
-                clock.reach(max(times))
-                store.keep_time(clock)
-                store.reach()
-        return store
+        state = self.shards.open(shard, request, back=False)
+        return open_at(spec, state, shard, request.snapshots.values())
 
 
 def release_resources(identity: str) -> None:

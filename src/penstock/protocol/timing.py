@@ -65,6 +65,20 @@ class _Index(NamedTuple):
     idle: bool
 
 
+class PartitionTime(NamedTuple):
+    """How far one source partition has come, for those who watch. ``time``: the greatest timestamp read; −1: none yet."""
+
+    topic: str
+    partition: int
+    source: str
+    time: int
+    watermark: int
+    #: wall-clock time of its last record
+    arrived: int
+    #: it is read to its end and quiet, and holds no time back
+    idle: bool
+
+
 class Timing:
     """Which feeds a topology has, and how far each has come."""
 
@@ -117,6 +131,19 @@ class Timing:
             ahead = heard.ahead.get((feed.group, place[1]), -1)
             indexes[place[1]] = _Index(time, max(time, ahead), arrived, idle)
         return indexes
+
+    def partition_times(
+        self, heard: ObservedTimes, source_of: Mapping[str, str], waiting: Container[Place], now: int
+    ) -> list[PartitionTime]:
+        """Return how far each source partition has come that a record was read of. Arguments are those of ``told``."""
+        found: list[PartitionTime] = []
+        for place, reached in sorted(heard.reached.items()):
+            if (source := source_of.get(place[0])) is None:
+                continue
+            mark, arrived = self._watermark(source, place, reached, heard), heard.arrived.get(place, 0)
+            idle = place not in waiting and now - arrived >= self._idle_after(source)
+            found.append(PartitionTime(*place, source, reached, mark, arrived, idle))
+        return found
 
     def _watermark(self, source: str, place: Place, reached: int, heard: ObservedTimes) -> int:
         strategy = self._sources[source].watermark

@@ -29,7 +29,7 @@ MOST_PAIRS = 1 << 22
 _BEFORE = -1
 
 
-class RangeQuery(NamedTuple):
+class SpanQuery(NamedTuple):
     """What records ask for: the rows of a key that start in a span of time, as they are at a place."""
 
     keys: pa.Array
@@ -102,7 +102,7 @@ class DuplicateRows(Segmented):
         """Write the rows of a delta."""
         self.deltas.append(delta)
 
-    def find(self, asked: RangeQuery, published: StoreDelta | None, times: Any) -> Matches | None:
+    def find(self, asked: SpanQuery, published: StoreDelta | None, times: Any) -> Matches | None:
         """Return the rows that records find, those of ``published`` in front of their places included; None: nobody finds any.
 
         ``times``: of the store, at each record.
@@ -128,7 +128,7 @@ class DuplicateRows(Segmented):
         found = pa.concat_arrays(values).take(pa.array(chosen))
         return Matches(at, np.concatenate(starts)[chosen], found, number)
 
-    def _single(self, asked: RangeQuery) -> tuple[pa.Array, Any, pa.Array, Any]:
+    def _single(self, asked: SpanQuery) -> tuple[pa.Array, Any, pa.Array, Any]:
         """Return the rows of the layers and the base that may be among those that are asked for."""
         spans: dict[bytes, tuple[int, int]] = {}
         for key, since, until in zip(*self._asked_below(asked), strict=True):
@@ -144,7 +144,7 @@ class DuplicateRows(Segmented):
         values = pa.array([value for _, value, _ in found], pa.binary())
         return pa.array(keys, pa.binary()), starts, values, np.full(len(keys), _BEFORE)
 
-    def _asked_below(self, asked: RangeQuery) -> tuple[list[bytes], list[int], list[int]]:
+    def _asked_below(self, asked: SpanQuery) -> tuple[list[bytes], list[int], list[int]]:
         """Return what is asked of single rows: records that are newer than all of these ask for nothing there."""
         newest = self._newest_below()
         below = asked.since <= newest
@@ -209,10 +209,10 @@ def _between(part: tuple[pa.Array, Any, pa.Array, Any], first: int, last: int) -
     return keys.filter(mask), starts[inside], values.filter(mask), numbers[inside]
 
 
-def _pairs(keys: pa.Array, starts: Any, asked: RangeQuery) -> tuple[Any, Any]:
+def _pairs(keys: pa.Array, starts: Any, asked: SpanQuery) -> tuple[Any, Any]:
     """Return which records ask for which rows, whatever their places: places of both, by record, start, and place of the row.
 
-    >>> asked = RangeQuery(pa.array([b"a", b"b"]), None, np.array([0, 5]), np.array([4, 9]))
+    >>> asked = SpanQuery(pa.array([b"a", b"b"]), None, np.array([0, 5]), np.array([4, 9]))
     >>> [found.tolist() for found in _pairs(pa.array([b"a", b"b", b"a", b"a"]), np.array([4, 7, 9, 0]), asked)]
     [[0, 0, 1], [3, 0, 1]]
     """

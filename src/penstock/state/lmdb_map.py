@@ -18,6 +18,7 @@ from penstock.state.lmdb_write import load, put_all
 from penstock.state.runs import RunRows, find_column, loops
 
 if TYPE_CHECKING:
+    from penstock.state.lmdb_snapshot import LmdbSnapshot
     from penstock.state.lmdb_store import LmdbState
 
 Row: TypeAlias = tuple[bytes, bytes]
@@ -30,12 +31,19 @@ class LmdbMap:
 
     __slots__ = ("_database", "_overflow", "_runs", "_state", "name")
 
-    def __init__(self, state: LmdbState, name: str) -> None:
+    def __init__(
+        self,
+        state: LmdbState | LmdbSnapshot,
+        name: str,
+        entry: tuple[Any, Any, tuple[int, ...]] | None = None,
+    ) -> None:
+        """``entry``: its databases and runs; None: it is not written yet."""
         self.name = name
         self._state = state
-        self._database: Any = None  # None: not written yet
-        self._overflow: Any = None
-        self._runs: tuple[int, ...] = ()
+        self._database: Any
+        self._overflow: Any
+        self._runs: tuple[int, ...]
+        self._database, self._overflow, self._runs = entry or (None, None, ())
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value or None."""

@@ -11,6 +11,8 @@ driver answers queries. Rules that follow:
   and opened again when it is read.
 - The file is as large as the largest map that a process has of it, all of it is allocated, and no process makes it smaller: to
   write to a page that is mapped and not on the disk ends the process (SIGBUS). Sizes change under a lock.
+- A reader that is to see one moment for long takes a ``snapshot``. An environment that is only read has a map that is larger than the
+  file can grow, because a map of another size would end the snapshots; each of them needs memory for as many maps as may be open.
 - Reads of a task share one read view. It ends with a write of this process and with ``release``, which a task calls
   when it ends. A view belongs to one thread. Runs (``runs``) are read where they lie, through a second view of the same
   moment, and not longer than it lasts.
@@ -36,6 +38,7 @@ from penstock.files import allocate, locked
 from penstock.state.lmdb_format import boot_id, pack_entry, prepare_folder, run_key, unpack_entry
 from penstock.state.lmdb_map import LmdbMap
 from penstock.state.lmdb_pages import PageSums
+from penstock.state.lmdb_snapshot import LmdbSnapshot
 from penstock.state.lmdb_write import OpenMap, empty
 
 #: what is done to a map in a transaction; None: the map is dropped
@@ -44,7 +47,8 @@ Step: TypeAlias = Callable[[OpenMap], None] | None
 Entry: TypeAlias = tuple[int, tuple[int, ...]]
 
 MAP_SIZE = 1 << 20  # bytes of the file to begin with; it grows by doubling
-LOCK_SIZE = 8192  # bytes of LMDB's table of readers, which is mapped, too: 126 of them and its head
+MAX_READERS = 2046  # read transactions at a time, of all processes: a snapshot of each of a thousand barriers
+LOCK_SIZE = 128 + 64 * MAX_READERS  # bytes of LMDB's table of readers, which is mapped, too
 MAX_MAPS = 4096
 MOST_OPEN = 128
 
@@ -56,6 +60,8 @@ _open: dict[str, LmdbState] = {}
 _every: WeakSet[LmdbState] = WeakSet()
 #: those whose environment is open, the one that was used last at the end
 _live: dict[LmdbState, None] = {}
+#: transactions of the parent's snapshots: to end them here would end them there
+_orphans: list[Any] = []
 
 
 def _after_fork() -> None:
@@ -64,11 +70,21 @@ def _after_fork() -> None:
         state._foreign = True
         state._view = state._wide = None
         state._runs.clear()
+        _orphans.extend(shot.orphan() for shot in list(state._shots))
+        state._shots.clear()
     _open.clear()
     _live.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+class NothingThere(StoreError):
+    """What is to be read only is not there yet, or is just being made."""
+
+
+class TooManyMaps(StoreError):
+    """There are more maps than this process has made room for."""
 
 
 class LmdbState:
@@ -92,6 +108,7 @@ class LmdbState:
         map_size: int = MAP_SIZE,
         readonly: bool = False,
         checksums: bool = False,
+        max_maps: int = MAX_MAPS,
     ) -> None:
         """``checksums``: keep those of its pages beside it (``lmdb_pages``); whoever writes to it is then alone."""
         self.path = os.path.realpath(path)
@@ -99,10 +116,14 @@ class LmdbState:
             raise StoreError(f"{self.path} is already open in this process; LmdbState.at(path) gives the open one")
         self._readonly = readonly
         self._map_size = map_size
+        self._max_maps = max_maps
         self._sums = PageSums(self.path) if checksums else None
         #: whether its view may be of a later moment when it is read again: nobody writes while it is used, so that it is the same
         self.may_reopen = False
         self._lock = threading.RLock()
+        #: held while a transaction of a snapshot is used, and while the map changes its size
+        self._guard = threading.Lock()
+        self._shots: WeakSet[LmdbSnapshot] = WeakSet()
         self._environment: Any = None
         self._forget_handles()
         self._open_environment()
@@ -135,6 +156,11 @@ class LmdbState:
         found = _open.get(_real_path(os.fspath(path)))
         return None if found is None or found._inode != _inode(found.path) else found
 
+    @staticmethod
+    def is_at(path: str | os.PathLike[str]) -> bool:
+        """Whether there is an environment at the path."""
+        return _size(os.fspath(path)) > 0
+
     # ---- the environment
 
     def _open_environment(self) -> None:
@@ -147,10 +173,11 @@ class LmdbState:
         with self._resizing() as size:
             if not self._readonly:
                 allocate(f"{self.path}/lock.mdb", LOCK_SIZE, create=True)
-            self._environment = lmdb.open(
+            self._environment = self._lmdb_open(
                 self.path,
                 map_size=max(self._map_size, size),
-                max_dbs=2 * MAX_MAPS + 2,
+                max_dbs=2 * self._max_maps + 2,
+                max_readers=MAX_READERS,
                 mode=0o600,
                 writemap=not self._readonly,
                 sync=boot is None,
@@ -163,11 +190,20 @@ class LmdbState:
         self._environment.reader_check()
         _live[self] = None
 
+    def _lmdb_open(self, path: str, **options: Any) -> Any:
+        try:
+            return lmdb.open(path, **options)
+        except lmdb.Error as error:
+            if self._readonly:
+                raise NothingThere(f"{path} cannot be read yet: {error}") from error
+            raise
+
     def _close_environment(self) -> None:
         self.release()
         _live.pop(self, None)
         environment, self._environment = self._environment, None
         if environment is not None:
+            self._end_snapshots("its environment was closed, because its folder was made anew or the application ends")
             environment.close()
         self._forget_handles()
 
@@ -176,6 +212,8 @@ class LmdbState:
         self._shelf: Any = None
         self._generation: bytes | None = b""  # never equal to a stored one
         self._handles: dict[int, tuple[Any, Any]] = {}
+        #: as snapshots see it: generation of the directory, its maps, whether there are runs
+        self._seen: tuple[bytes | None, dict[str, tuple[Any, Any, tuple[int, ...]]], bool] = (b"", {}, False)
         self._entries: dict[str, Entry] = {}
 
     def _suspend(self) -> bool:
@@ -183,12 +221,19 @@ class LmdbState:
         if not self._lock.acquire(blocking=False):
             return False
         try:
+            if self._shots:
+                return False
             if self._view is not None and not (self.may_reopen and self._thread == threading.get_ident()):
                 return False
             self._close_environment()
             return True
         finally:
             self._lock.release()
+
+    def _end_snapshots(self, why: str) -> None:
+        """LMDB ends all transactions of a process when a map changes its size."""
+        for shot in list(self._shots):
+            shot.end(why)
 
     @contextmanager
     def _resizing(self) -> Iterator[int]:
@@ -205,6 +250,7 @@ class LmdbState:
         with self._resizing() as size:
             if not self._readonly:
                 allocate(f"{self.path}/data.mdb", max(least, size))
+            self._end_snapshots("the file had to grow; take the snapshot again")
             self._environment.set_mapsize(max(least, size))
 
     # ---- the contract
@@ -281,6 +327,42 @@ class LmdbState:
                 if self._wide.id() != self._view.id():  # another process has written in between
                     self.release()
 
+    def snapshot(self) -> LmdbSnapshot:
+        """Return what is there now, for a reader of its own, in any thread, until it is closed."""
+        with self._lock:
+            while True:
+                self._use()
+                self._open_directory()
+                views = self._growing(self._two_views)
+                if views[0].get(_GENERATION, None, self._directory) == self._seen[0]:
+                    if not self._seen[2] or views[0].id() == views[1].id():
+                        break
+                else:
+                    self._see(_entries_of(views[0], self._directory), views)
+                _end(views)
+            made = LmdbSnapshot(self.path, self._guard, views, self._shelf, self._seen[1], self._shots.discard)
+            self._shots.add(made)
+            return made
+
+    def _two_views(self) -> tuple[Any, Any]:
+        """Return a transaction that copies what is read and, where there are runs, one that does not."""
+        try:
+            with self._guard:
+                begin = self._environment.begin
+                return begin(), begin(buffers=True) if self._seen[2] else None
+        except lmdb.ReadersFullError as error:
+            raise StoreError(
+                f"{self.path} has {MAX_READERS} readers: close snapshots that are not needed any more"
+            ) from error
+
+    def _see(self, entries: dict[str, Entry], views: tuple[Any, Any]) -> None:
+        """Keep what snapshots of this generation of the directory know of the maps; handles are opened outside of transactions."""
+        generation = views[0].get(_GENERATION, None, self._directory)
+        _end(views)
+        self._open_handles(slot for slot, _ in entries.values())
+        maps = {name: (*self._handles[slot], runs) for name, (slot, runs) in entries.items()}
+        self._seen = generation, maps, any(runs for _, runs in entries.values())
+
     def _use(self) -> None:
         """Have the environment open, and count it as used now."""
         self._check()
@@ -303,7 +385,11 @@ class LmdbState:
 
     def _open_directory(self) -> None:
         if self._directory is None:
-            self._directory, self._shelf = self._database(_DIRECTORY), self._database(_SHELF)
+            try:
+                self._directory, self._shelf = self._database(_DIRECTORY), self._database(_SHELF)
+            except (lmdb.NotFoundError, lmdb.ReadonlyError) as error:
+                self._forget_handles()
+                raise NothingThere(f"{self.path} has no rows yet") from error
             if self._sums is not None:
                 self._sums.save()
 
@@ -312,11 +398,7 @@ class LmdbState:
         generation = view.get(_GENERATION, None, self._directory)
         if generation == self._generation:
             return
-        self._entries = {
-            bytes(name).decode(): unpack_entry(entry)
-            for name, entry in view.cursor(self._directory)
-            if name != _GENERATION
-        }
+        self._entries = _entries_of(view, self._directory)
         missing = [slot for slot, _ in self._entries.values() if slot not in self._handles]
         if missing:  # handles are opened outside of transactions
             view.abort()
@@ -331,9 +413,9 @@ class LmdbState:
     def _open_handles(self, slots: Iterable[int]) -> None:
         for slot in slots:
             if slot not in self._handles:
-                if slot >= MAX_MAPS:
-                    raise StoreError(
-                        f"{self.path} has more than {MAX_MAPS} maps: too many stores or segments in one shard"
+                if slot >= self._max_maps:
+                    raise TooManyMaps(
+                        f"{self.path} has more than {self._max_maps} maps: too many stores or segments in one shard"
                     )
                 self._handles[slot] = (self._database(str(slot)), self._database(f"{slot}+"))
 
@@ -431,6 +513,17 @@ class LmdbState:
                 self._resize(2 * self._environment.info()["map_size"])
             except lmdb.MapResizedError:  # another process has grown it
                 self._resize(0)
+
+
+def _entries_of(view: Any, directory: Any) -> dict[str, Entry]:
+    """Return the maps that a transaction sees."""
+    return {bytes(name).decode(): unpack_entry(entry) for name, entry in view.cursor(directory) if name != _GENERATION}
+
+
+def _end(views: Iterable[Any]) -> None:
+    for view in views:
+        if view is not None:
+            view.abort()
 
 
 #: asked for each shard of an epoch, and always answered alike

@@ -109,6 +109,13 @@ class MemoryState:
             found = self._maps[name] = MemoryMap()
         return found
 
+    def copy(self) -> MemoryState:
+        """Return the rows as they are now, for a reader of its own."""
+        copied = MemoryState()
+        for name, rows in self._maps.items():
+            copied.map(name).write(rows.range(None, None))
+        return copied
+
     def drop(self, name: str) -> None:
         """Delete a whole map."""
         self._maps.pop(name, None)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
-from penstock.errors import StoreError
-from penstock.record import Windowed
+from penstock.serde import Serdes
+from penstock.state.positions import SESSION, WINDOW
+from penstock.state.segments import segment_interval
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.view import read_only
 
@@ -22,7 +23,7 @@ def merged_view(spec: StoreSpec, stores: list[Any]) -> Any:
 
 
 class MergedView:
-    """Asks every shard: a single value is the first one found, rows are merged in the order of their keys' bytes."""
+    """Asks every shard: a single value is the first one found, rows are merged in the order that one shard would have."""
 
     def __init__(self, spec: StoreSpec, views: list[Any]) -> None:
         self._spec = spec
@@ -40,20 +41,42 @@ class MergedView:
             if verb == "history":  # the versions of a key are all in one shard
                 return chain.from_iterable(answers)
             if any(isinstance(answer, Iterator) for answer in answers):
-                return self._merge(answers, reverse=verb.startswith(_BACKWARDS))
+                return merged_rows(self._spec, answers, verb)
             return next((answer for answer in answers if answer is not None), None)
 
         return ask
 
-    def _merge(self, rows: list[Iterator[Any]], *, reverse: bool) -> Iterator[Any]:
-        if self._spec.key is None:
-            raise StoreError(f"the store {self._spec.name} has no key serde to order its rows by")
-        serialize = self._spec.key.serialize
 
-        def place(row: tuple[Any, Any]) -> tuple[Any, ...]:
-            key = row[0]
-            if isinstance(key, Windowed) and self._spec.kind in (StoreKind.WINDOW, StoreKind.SESSION):
-                return (serialize(key.key), key.start, key.end)
-            return (key,) if isinstance(key, int) and self._spec.window_size is not None else (serialize(key),)
+def merged_rows(spec: StoreSpec, rows: list[Iterator[Any]], verb: str) -> Iterator[Any]:
+    """Return the rows that a verb gives of each shard, in the order that one shard would give them."""
+    place = row_order(spec, by_time=True if verb == "find_sessions_ended" else None)
+    return heapq.merge(*rows, key=place, reverse=verb.startswith(_BACKWARDS))
 
-        return heapq.merge(*rows, key=place, reverse=reverse)
+
+def row_order(spec: StoreSpec, *, by_time: bool | None = None) -> Callable[[tuple[Any, Any]], Any]:
+    """Return what the rows of a store are ordered by: the bytes of the key; of windows and sessions as ``segmented`` says.
+
+    >>> from penstock.record import Windowed
+    >>> from penstock.state.spec import Stores
+    >>> order = row_order(Stores.window("visits", retention=120_000, size=10))
+    >>> order((Windowed("b", 5, 15), 1)) < order((Windowed("a", 60_000, 60_010), 1))
+    True
+    """
+    serialize = (spec.key or Serdes.string).serialize
+    if spec.kind not in (StoreKind.WINDOW, StoreKind.SESSION):
+        return lambda row: serialize(row[0])
+    positions, interval = (WINDOW if spec.kind is StoreKind.WINDOW else SESSION), segment_interval(spec)
+    if by_time is None:
+        by_time = not spec.persistent or (spec.time_ordered and spec.kind is StoreKind.WINDOW)
+
+    def place(row: tuple[Any, Any]) -> Any:
+        key = row[0]
+        if isinstance(key, int):  # the windows of one key, by their starts
+            return 0, key.to_bytes(8, "big")
+        raw = serialize(key.key)
+        position = key.start if positions is WINDOW else (key.end, key.start)
+        if by_time:
+            return 0, positions.by_time(raw, position)
+        return positions.time(position) // interval, raw + positions.suffix(position)
+
+    return place

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.record import NO_ORIGIN, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState, Store, StoreContext
+from penstock.state.event_time import EventTime
 from penstock.state.key_value import KeyValueStore, SharedStore, TimestampedKeyValueStore
 from penstock.state.lru import LruStore, TimestampedLruStore
 from penstock.state.memory import MemoryState
@@ -75,6 +77,26 @@ class Standalone:
     def drop(self, reason: str) -> None:
         """Count the drop."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+
+def open_at(spec: StoreSpec, state: ShardState, shard: int, snapshots: Iterable[Mapping[int, Any]]) -> Any:
+    """Open a store of a shard, to be read, at the time that its steps have told: by that it knows what has expired.
+
+    ``snapshots``: of each step, what its tasks told at the barrier, by shard. A shard that has had no record since is as far as the
+    others are.
+    """
+    store = open_store(spec, state, Standalone())
+    for shots in snapshots:
+        told = shots.get(shard, {}).get("stores", {}).get(spec.name)
+        if told is not None:
+            store.resume(told)
+        times = [shot["stores"][spec.name].get("time", -1) for shot in shots.values() if spec.name in shot["stores"]]
+        if store.keeps_time and times:
+            clock = EventTime()
+            clock.reach(max(times))
+            store.keep_time(clock)
+            store.reach()
+    return store
 
 
 def standalone(spec: StoreSpec) -> Any:

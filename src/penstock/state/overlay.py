@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from heapq import merge
+from itertools import chain
 from operator import itemgetter
 
 import pyarrow as pa
 
 from penstock.state.base import BytesStore, OrderedRows, Sealed, ShardState, prefix_end
-from penstock.state.runs import RunRows
+from penstock.state.run_overlay import RunOverlayMap
+from penstock.state.runs import RunRows, has_deleted
 
 
 class OverlayMap:
@@ -67,6 +69,15 @@ class OverlayMap:
         raise NotImplementedError("an overlay is not written to")
 
 
+def _above(base: BytesStore | None, written: list[Collection[tuple[bytes, bytes | None]]]) -> BytesStore:
+    """Return a map with rows above a base; one run without deleted rows is not unpacked."""
+    if base is not None and not written:
+        return base
+    if base is not None and len(written) == 1 and isinstance(run := written[0], RunRows) and not has_deleted(run.run):
+        return RunOverlayMap(base, run)
+    return OverlayMap(base, dict(chain.from_iterable(written)))
+
+
 class OverlayState:
     """The maps of a shard as an earlier step of the epoch left them. Writes and drops are refused: they wait for the barrier.
 
@@ -80,25 +91,24 @@ class OverlayState:
 
     def __init__(self, base: ShardState, pending: Mapping[str, Sealed]) -> None:
         self._base = base
-        self._rows: dict[str, dict[bytes, bytes | None]] = {}
+        self._written: dict[str, list[Collection[tuple[bytes, bytes | None]]]] = {}
         self._gone: set[str] = set()
         for store, sealed in pending.items():
             self._gone.update(sealed.drops)
             for name, writes in ((store, sealed.writes), *sealed.side.items()):
-                self._rows.setdefault(name, {}).update(writes)
+                self._written.setdefault(name, []).append(writes)
         self._maps: dict[str, BytesStore] = {}
 
     def map(self, name: str) -> BytesStore:
         """Return the map of this name, with what is pending."""
         if name not in self._maps:
             base = None if name in self._gone else self._base.map(name)
-            rows = self._rows.get(name)
-            self._maps[name] = base if rows is None and base is not None else OverlayMap(base, rows or {})
+            self._maps[name] = _above(base, [rows for rows in self._written.get(name, ()) if rows])
         return self._maps[name]
 
     def names(self) -> list[str]:
         """Return the names of all maps, sorted."""
-        return sorted((set(self._base.names()) - self._gone) | set(self._rows))
+        return sorted((set(self._base.names()) - self._gone) | set(self._written))
 
     def drop(self, name: str) -> None:
         """Refuse: an overlay is read."""

@@ -62,7 +62,9 @@ class Segmented:
         self.by_time = spec.time_ordered or not spec.persistent
         self.dirty = Layer()
         self.pending: list[tuple[Sealed, Layer]] = []
-        #: rows of single keys read from the base: (since, positions, rows); empty again whenever an epoch ends
+        #: rows of single keys read from the base: (since, positions, rows); empty again whenever an epoch ends. A reader that many
+        #: threads ask, for any time, keeps none
+        self.keeps_read = True
         self._read: dict[bytes, tuple[int, list[Any], list[tuple[Any, bytes, int]]]] = {}
         #: changelog rows of puts that left nothing in the store; Kafka logs these too, where duplicates are kept
         self.only_logged: list[LogRow] = []
@@ -241,7 +243,9 @@ class Segmented:
         kept = self._read.get(key)
         if kept is None or since < kept[0]:
             rows = self._read_key(key, first, since)
-            kept = self._read[key] = since, [row[0] for row in rows], rows
+            kept = since, [row[0] for row in rows], rows
+            if self.keeps_read:
+                self._read[key] = kept
         _, positions, rows = kept
         return rows[bisect_left(positions, first) : bisect_right(positions, last)]
 

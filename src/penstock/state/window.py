@@ -17,7 +17,7 @@ from penstock.serde import Serde
 from penstock.serde.windowed import WindowedSerde
 from penstock.state.base import ShardState, StoreContext
 from penstock.state.delta import StoreDelta
-from penstock.state.duplicate_rows import DuplicateRows, Matches, RangeQuery
+from penstock.state.duplicate_rows import DuplicateRows, Matches, SpanQuery
 from penstock.state.key_value import Rows
 from penstock.state.keys import MAX_SEQUENCE, MAX_TIME, pack_time
 from penstock.state.positions import DUPLICATES, WINDOW
@@ -156,7 +156,7 @@ class WindowStore(SegmentedStore):
 
         return add
 
-    def find(self, asked: RangeQuery, published: StoreDelta | None, times: Any) -> Matches | None:
+    def find(self, asked: SpanQuery, published: StoreDelta | None, times: Any) -> Matches | None:
         """Return the rows of a store with duplicates that records ask for, as they are at their places, at these times of the store."""
         assert isinstance(self.rows, DuplicateRows)
         return self.rows.find(asked, published, times)

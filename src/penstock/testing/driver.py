@@ -24,6 +24,12 @@ from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.lane.task_time import PUNCTUATED, RELEASED
 from penstock.log.partitioner import partition_for
+from penstock.query.barriers import Position, position_of
+from penstock.query.queries import Query
+from penstock.query.result import QueryResult
+from penstock.query.routing import KeyMetadata
+from penstock.query.service import Queries
+from penstock.query.snapshot import Snapshot
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState
@@ -34,6 +40,7 @@ from penstock.state.open import Standalone, open_store
 from penstock.state.spec import StoreSpec
 from penstock.strict import strict_options
 from penstock.testing.contents import store_contents
+from penstock.testing.queries import DriverQueries
 from penstock.testing.queues import QueueHeap, RecordQueue
 from penstock.testing.topics import InputTopic, OutputTopic, ProducedRecord
 from penstock.testing.views import TestView
@@ -91,6 +98,7 @@ class TopologyTestDriver:
         )
         self._lanes.view_of = self._view
         self._views: dict[str, Any] = {}
+        self._asked: DriverQueries | None = None
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._heap = QueueHeap()
         self._waiting: list[Raw] = []
@@ -179,6 +187,39 @@ class TopologyTestDriver:
         self._lanes.catch_up()
         return TestView(spec, lambda: self._found(name)[1], lambda shard: self._store_of(name, shard))
 
+    def query(self, store: str, query: Query, *, at_least: Position | None = None, wait_ms: int = 0) -> QueryResult:
+        """Answer a query at the last barrier, as `App.query` does. The driver does not run on its own: nothing is waited for."""
+        return self._queries().query(store, query, at_least=at_least)
+
+    def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
+        """Return all stores at the last barrier, as `App.snapshot` does; records that are piped later do not show."""
+        return self._queries().snapshot(at_least=at_least, timeout=timeout)
+
+    def metadata_for_key(self, store: str, key: Any) -> KeyMetadata:
+        """Return the shard and the lane that a key of a store is kept in."""
+        return self._queries().metadata_for_key(store, key)
+
+    def _queries(self) -> Queries:
+        if self._closed:
+            raise StoreError("the driver is closed: ask inside the with block")
+        if self._asked is None:
+            self._asked = DriverQueries(self._lanes, self._config["snapshot_timeout_ms"])
+        self._lanes.catch_up()
+        return self._asked.at(self._barriers, self._position())
+
+    def _position(self) -> Position:
+        """Return the last offset of each source partition that is part of the last barrier: what waits is not."""
+        waiting: dict[tuple[str, int], int] = {}
+        for raw in self._waiting:
+            waiting[raw.topic, raw.partition] = waiting.get((raw.topic, raw.partition), 0) + 1
+        ends = {place: end - waiting.get(place, 0) for place, end in self._offsets.items() if self._is_input(place[0])}
+        return position_of(ends)
+
+    def _is_input(self, topic: str) -> bool:
+        source = self._lanes.source_of(topic)
+        internal = source is not None and self._lanes.sources[source].internal
+        return (source is not None and not internal) or topic in self._lanes.globals.topics
+
     def _store_of(self, name: str, shard: int) -> Any:
         """Return the store of a shard, to be written to: that is work of the epoch."""
         if name in self._lanes.globals.stores:
@@ -233,6 +274,8 @@ class TopologyTestDriver:
         if self._closed:
             return
         self._closed = True
+        if self._asked is not None:
+            self._asked.close()
         try:
             self._lanes.close()
         finally:

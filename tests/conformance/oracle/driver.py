@@ -15,7 +15,7 @@ import jpype
 from penstock.record import Record
 from penstock.serde import Serdes
 
-from . import handlers, options
+from . import handlers, options, queries
 from .convert import deserialize, duration, from_headers, java_errors, serialize, to_headers, to_java, to_python
 from .dsl import StreamsBuilder
 from .jvm import J, scratch
@@ -111,6 +111,11 @@ class TopologyTestDriver:
         elif isinstance(java, J.TimestampedWindowStore):
             java = self._java.getWindowStore(name)
         return wrap_store(java)
+
+    def query(self, name: str, query: Any) -> Any:
+        """Ask a store by Kafka's interactive queries (IQv2): a value, or a list of rows; raises `queries.Refused`."""
+        with java_errors():
+            return queries.ask(self._java.getAllStateStores().get(name), query)
 
     def store_contents(self, name: str) -> list[tuple[Any, ...]] | None:
         """All rows of a store, sorted by their text; None for a store that cannot be listed. Shapes: see `compare`."""

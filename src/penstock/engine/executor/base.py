@@ -10,9 +10,10 @@ from penstock.protocol.request import EpochRequest, Range
 
 
 class Executor(Protocol):
-    """Whatever runs an epoch. ``spent``: microseconds of the last one in the driver, by phase."""
+    """Whatever runs an epoch. ``spent``: microseconds of the last one in the driver, by phase; ``inline``: whether it was."""
 
     spent: dict[str, int]
+    inline: bool
 
     def run(self, request: EpochRequest, ranges: list[Range]) -> pa.Table:
         """Run an epoch; return the envelope rows that left the lanes."""

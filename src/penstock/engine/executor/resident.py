@@ -39,6 +39,11 @@ class ResidentTasks:
     def __init__(self, serve: Serve, most: int) -> None:
         self._tasks = [ResidentTask(serve) for _ in range(most)]
 
+    @property
+    def connected(self) -> int:
+        """How many tasks are connected: by any thread."""
+        return sum(task.connected for task in self._tasks)
+
     def run(self, request: bytes, parts: Sequence[Part]) -> list[bytes]:
         """Return the results of all parts of an inline epoch; raise what the job of a task raises."""
         answers: list[bytes] = []
@@ -114,6 +119,12 @@ class ResidentTask:
         if self._call.job.done():
             self._see_off()
         return False
+
+    @property
+    def connected(self) -> bool:
+        """Whether a task has called and stays."""
+        call = self._call
+        return call is not None and call.line is not None
 
     def ask(self, request: bytes, parts: Sequence[Part]) -> None:
         """Send parts of an inline epoch to the task."""

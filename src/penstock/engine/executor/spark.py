@@ -75,6 +75,8 @@ class SparkExecutor:
         self._threads: WeakSet[threading.Thread] = WeakSet()
         #: microseconds of the last epoch in the driver, while the lanes run, by phase
         self.spent: dict[str, int] = {}
+        #: whether the last epoch was inline
+        self.inline = False
         self.inline_epochs = InlineEpochs(stage, log.ranges(timeout=READ_SECONDS), inline_epoch_records)
         self._jobs = FastJobs(session.sparkContext, self._broadcast, stage.lanes)
         #: whether user code keeps resources in workers
@@ -89,12 +91,18 @@ class SparkExecutor:
         """How many tasks run at a time."""
         return self._cores
 
+    @property
+    def resident_tasks(self) -> int:
+        """How many resident tasks are connected."""
+        return 0 if self._resident is None else self._resident.connected
+
     def run(self, request: EpochRequest, ranges: Iterable[Range]) -> pa.Table:
         """Run an epoch; return what left the lanes, as envelope rows."""
         ranges = list(ranges)
         since = stopwatch_us()
         parts = self.inline_epochs.write(request, ranges)
         self.spent = {"read": stopwatch_us() - since}
+        self.inline = parts is not None
         with raising_engine_errors(), self._tidying():
             chunks = self._run(request, ranges) if parts is None else self._run_inline(request, parts)
             since = stopwatch_us()

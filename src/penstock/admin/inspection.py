@@ -1,0 +1,178 @@
+"""What the application says of itself: version, configuration, topology, state, times, offsets, epochs, errors."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.admin.answers import json_answer, text_answer
+from penstock.admin.parameters import choice, number
+from penstock.admin.served_app import ServedApp
+from penstock.clock import stopwatch_us
+from penstock.engine.fingerprint import fingerprint
+from penstock.engine.history import MOST_EPOCHS
+from penstock.errors import describe_function
+from penstock.masking import masked, scrubbed
+from penstock.plan.plan import make_plan
+from penstock.protocol.state_folder import application_folder
+
+FORMATS = ("json", "text", "mermaid", "svg")
+
+
+def served(request: Request) -> ServedApp:
+    """Return the application that a request asks about."""
+    running: ServedApp = request.app.state.running
+    return running
+
+
+async def info(request: Request) -> Response:
+    """Version, application, state, lanes, shards, last barrier."""
+    running = served(request)
+    app, engine, loop = running.app, running.engine, running.loop
+    return json_answer(
+        {
+            "application_id": app.application_id,
+            "version": installed_version(),
+            "fingerprint": fingerprint(app.topology),
+            "processing_guarantee": app.config["processing_guarantee"],
+            "state": str(app.state),
+            "phase": app.phase,
+            "paused": app.paused,
+            "lanes": None if engine is None else engine.stage.lanes,
+            "shards": app.config["shards"],
+            "master": app.config["master"],
+            "bootstrap_servers": app.config["bootstrap_servers"],
+            "started_at": app.started_at,
+            **barrier(running),
+            "lag": None if loop is None else loop.lag,
+        }
+    )
+
+
+def barrier(running: ServedApp) -> dict[str, Any]:
+    """Return epoch and position of the last barrier: the last offset of each partition that is part of it."""
+    last = running.app.barriers.last
+    if last is None:
+        return {"epoch": None, "position": None}
+    return {"epoch": last.epoch, "position": position_data(last.position)}
+
+
+def position_data(position: Any) -> dict[str, dict[str, int]]:
+    """Return offsets as JSON has them: topic → partition → offset.
+
+    >>> position_data({("lines", 0): 7})
+    {'lines': {'0': 7}}
+    """
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(position.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+async def config(request: Request) -> Response:
+    """All settings with their values; secrets are masked, and of functions the place is shown."""
+    values = dict(served(request).app.config)
+    # values of the user's own may be anything, a secret as well: their names say enough
+    values["user_config"] = dict.fromkeys(values["user_config"], "***")
+    shown = {name: describe_function(value) if callable(value) else value for name, value in values.items()}
+    return json_answer(masked(shown))
+
+
+async def topology(request: Request) -> Response:
+    """The topology as data, as Kafka's text, as a Mermaid flowchart, or as a picture."""
+    form = choice(request, "format", FORMATS)
+    found = served(request).app.topology
+    if form == "text":
+        return text_answer(found.describe())
+    notes = make_plan(found).batch_paths.notes()
+    if form == "mermaid":
+        return text_answer(found.to_mermaid(notes))
+    if form == "svg":
+        return text_answer(found.to_svg(notes), "image/svg+xml")
+    return json_answer(found.to_json() | {"notes": notes})
+
+
+async def watermarks(request: Request) -> Response:
+    """How far event time has come: of each source partition, and whether it is waited for."""
+    running = served(request)
+    times = running.need_loop().partition_times()
+    return json_answer({**barrier(running), "partitions": [each._asdict() for each in times]})
+
+
+async def offsets(request: Request) -> Response:
+    """Position, end and lag of each source partition."""
+    running = served(request)
+    loop = running.need_loop()
+    positions, lags = loop.committed.positions, loop.lags()
+    places = sorted(positions.keys() | lags.keys())
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "position": positions.get((topic, partition)),
+            "end": positions.get((topic, partition), 0) + lags.get((topic, partition), 0),
+            "lag": lags.get((topic, partition), 0),
+        }
+        for topic, partition in places
+    ]
+    return json_answer({**barrier(running), "lag": sum(row["lag"] for row in rows), "partitions": rows})
+
+
+async def epochs(request: Request) -> Response:
+    """The last epochs, the newest first."""
+    running = served(request)
+    loop = running.need_loop()
+    limit = number(request, "limit", least=1, most=MOST_EPOCHS, default=MOST_EPOCHS)
+    found = list(loop.history.epochs)[-limit:]
+    now = None if (step := loop.now) is None else step._asdict() | {"for_us": stopwatch_us() - step.since_us}
+    return json_answer({**barrier(running), "now": now, "epochs": [each.data() for each in reversed(found)]})
+
+
+async def errors(request: Request) -> Response:
+    """What has gone wrong: what ended the application, epochs that were run again, records that were dropped or refused."""
+    running = served(request)
+    app, loop = running.app, running.loop
+    error = app.error
+    ended = None if error is None else {"error": type(error).__name__, "message": scrubbed(str(error))}
+    if loop is None:
+        return json_answer({**barrier(running), "ended": ended, "failures": [], "dropped": [], "refused": []})
+    totals = loop.totals
+    return json_answer(
+        {
+            **barrier(running),
+            "ended": ended,
+            "retries": totals.retries,
+            "failures": list(reversed(loop.history.failures)),
+            "dropped": [{"node": n, "reason": why, "records": c} for (n, why), c in totals.dropped.copy().items()],
+            "refused": [{"topic": topic, "records": count} for topic, count in totals.refused.copy().items()],
+        }
+    )
+
+
+def shard_sizes(running: ServedApp) -> list[dict[str, Any]]:
+    """Return what the local state of each shard takes on the driver's disk; nothing where there is none."""
+    engine = running.engine
+    if engine is None:
+        return []
+    folder = application_folder(engine.stage)
+    files = ((shard, folder / f"shard-{shard}" / "data.mdb") for shard in range(engine.stage.shards))
+    return [{"shard": shard, "bytes": _allocated(path)} for shard, path in files if path.exists()]
+
+
+def _allocated(path: Path) -> int:
+    try:
+        return path.stat().st_blocks * 512
+    except FileNotFoundError:  # it is being made anew
+        return 0
+
+
+def installed_version() -> str:
+    """Return the version of Penstock."""
+    try:
+        return version("penstock-streams")
+    except PackageNotFoundError:  # run from a tree that was not installed
+        return "unknown"

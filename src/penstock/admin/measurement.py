@@ -1,0 +1,140 @@
+"""The numbers of the metrics, as they are now. Reads counters that the loop keeps; asks nobody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from penstock.admin.inspection import installed_version
+from penstock.admin.metric_table import BY_NAME, MetricKind
+from penstock.admin.processes import resident_bytes
+from penstock.admin.served_app import ServedApp
+from penstock.clock import SystemClock
+from penstock.engine.fingerprint import fingerprint
+from penstock.engine.loop import Loop
+from penstock.engine.meters import Distribution
+from penstock.engine.states import State
+
+
+class Sample(NamedTuple):
+    """One number, or one distribution, of a metric; labels in the order of the table."""
+
+    name: str
+    labels: tuple[str, ...]
+    value: float | Distribution
+
+
+def measure(running: ServedApp) -> Iterator[Sample]:
+    """Yield all samples; what is not known yet is left out. INVARIANT: each is of a row of the table, with its labels."""
+    yield from _of_application(running)
+    if running.engine is not None:
+        yield Sample("lanes", (), running.engine.stage.lanes)
+        yield from _of_machine(running.engine.stage.state_dir)
+        if running.engine.executor is not None:
+            yield Sample("resident_tasks", (), running.engine.executor.resident_tasks)
+    loop = running.loop
+    if loop is not None:
+        yield from _of_epochs(loop)
+        yield from _of_input(loop)
+        yield from _of_output(loop, running.app.config["dead_letter_topic"])
+
+
+def as_data(samples: Iterator[Sample]) -> dict[str, list[dict[str, Any]]]:
+    """Return samples as plain data, by the whole name of the metric; of a distribution its count and sum."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, labels, value in samples:
+        row: dict[str, Any] = dict(zip(BY_NAME[name].labels, labels, strict=True))
+        if isinstance(value, Distribution):
+            row |= {"count": value.cumulative()[-1], "sum": value.total}
+        else:
+            row["value"] = value
+        found.setdefault(f"penstock_{name}", []).append(row)
+    return found
+
+
+def _of_application(running: ServedApp) -> Iterator[Sample]:
+    app = running.app
+    config = app.config
+    labels = (installed_version(), fingerprint(app.topology), config["processing_guarantee"])
+    yield Sample("info", labels, 1)
+    for state in State:
+        yield Sample("state", (str(state),), int(app.state is state))
+    yield Sample("paused", (), int(app.paused))
+    yield Sample("shards", (), config["shards"])
+    if app.started_at is not None:
+        yield Sample("start_time_seconds", (), app.started_at / 1000)
+    progress = app.restore_progress
+    if progress is not None:
+        yield Sample("restore_rows_total", (), progress.restored)
+        yield Sample("restore_remaining", (), progress.left)
+    if app.restored_at is not None and app.started_at is not None:
+        yield Sample("restore_duration_seconds", (), (app.restored_at - app.started_at) / 1000)
+
+
+def _of_machine(state_dir: str) -> Iterator[Sample]:
+    if os.path.isdir(state_dir):
+        disk = os.statvfs(state_dir)
+        yield Sample("state_disk_free_bytes", (), disk.f_bavail * disk.f_frsize)
+    for process, size in resident_bytes().items():
+        yield Sample("process_resident_bytes", (process,), size)
+
+
+def _of_epochs(loop: Loop) -> Iterator[Sample]:
+    meters, totals = loop.meters, loop.totals
+    yield Sample("epoch", (), loop.committed.epoch)
+    yield from _counts("epochs_total", meters.epochs)
+    yield from _counts("epoch_retries_total", meters.retries)
+    for kind, durations in dict(meters.durations).items():
+        yield Sample("epoch_duration_seconds", (kind,), durations)
+    for step, seconds in dict(meters.steps).items():
+        yield Sample("epoch_step_seconds", (step,), seconds)
+    for phase, us in dict(totals.spent).items():
+        if phase.startswith("lane: "):
+            yield Sample("lane_phase_seconds_total", (phase.removeprefix("lane: "),), us / 1e6)
+    if loop.history.epochs:
+        yield Sample("last_commit_timestamp_seconds", (), loop.history.epochs[-1].committed_at / 1000)
+        yield Sample("commit_duration_seconds", (), meters.commits)
+        yield Sample("epoch_records", (), meters.records)
+        yield Sample("epoch_bytes", (), meters.bytes)
+    yield Sample("records_consumed_total", (), totals.records_in)
+    yield Sample("bytes_consumed_total", (), meters.consumed_bytes)
+
+
+def _of_input(loop: Loop) -> Iterator[Sample]:
+    lags = loop.lags()
+    for (topic, partition), offset in loop.committed.positions.items():
+        lag = lags.get((topic, partition), 0)
+        place = (topic, str(partition))
+        yield Sample("lag_records", place, lag)
+        yield Sample("position_offset", place, offset)
+        yield Sample("end_offset", place, offset + lag)
+    behind: dict[str, int] = {}
+    for time in loop.partition_times():
+        place = (time.topic, str(time.partition))
+        yield Sample("watermark_timestamp_seconds", place, time.watermark / 1000)
+        yield Sample("partition_idle", place, int(time.idle))
+        if not time.idle:
+            behind[time.topic] = min(time.watermark, behind.get(time.topic, time.watermark))
+    now = SystemClock().now_ms()
+    for topic, watermark in behind.items():
+        yield Sample("event_time_lag_seconds", (topic,), (now - watermark) / 1000)
+
+
+def _of_output(loop: Loop, dead_letter_topic: str | None) -> Iterator[Sample]:
+    totals, meters = loop.totals, loop.meters
+    for name, counts in (("records_dropped_total", totals.dropped), ("batch_fallbacks_total", totals.fallbacks)):
+        for (node, reason), count in dict(counts).items():
+            yield Sample(name, (node, reason), count)
+    yield from _counts("records_produced_total", totals.records_out)
+    yield from _counts("bytes_produced_total", meters.produced_bytes)
+    yield from _counts("records_refused_total", totals.refused)
+    yield from _counts("changelog_rows_total", meters.changelog_rows)
+    if dead_letter_topic is not None:
+        yield Sample("dead_letters_total", (), totals.records_out.get(dead_letter_topic, 0))
+
+
+def _counts(name: str, counts: Mapping[str, int]) -> Iterator[Sample]:
+    assert BY_NAME[name].kind is MetricKind.COUNTER
+    for label, count in dict(counts).items():
+        yield Sample(name, (label,), count)

@@ -1,0 +1,89 @@
+"""The metrics, as one table: ``/metrics``, ``app.metric_samples()`` and ``docs/metrics.md`` are made of it.
+
+Every row is measured; nothing is here that would always be zero. ``kafka_streams``: the name that Micrometer gives a metric of Kafka
+Streams with the same meaning, for the setting ``metrics_names``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class MetricKind(Enum):
+    """What Prometheus does with it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+C, G, H, I = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM, MetricKind.INFO  # noqa: E741 (as in the table)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the table; its name is without ``penstock_``. All have the label ``application_id``, too."""
+
+    name: str
+    kind: MetricKind
+    labels: tuple[str, ...]
+    help: str
+    kafka_streams: str | None = None
+
+
+PARTITION = ("topic", "partition")
+METRICS: tuple[Metric, ...] = (
+    Metric("info", I, ("version", "fingerprint", "guarantee"), "Version of Penstock, and the topology that runs."),
+    Metric("state", G, ("state",), "1 for the state that the application is in, 0 for the others."),
+    Metric("paused", G, (), "1 while the application is paused."),
+    Metric("start_time_seconds", G, (), "When the application was started, as Unix time."),
+    Metric("lanes", G, (), "Lanes.", "kafka_stream_alive_stream_threads"),
+    Metric("shards", G, (), "Shards."),
+    Metric("resident_tasks", G, (), "Spark tasks that stay for the next inline epoch."),
+    Metric("epoch", G, (), "Number of the last committed epoch."),
+    Metric("epochs_total", C, ("kind",), "Committed epochs: inline, spark, tick.", "kafka_stream_thread_commit_total"),
+    Metric("epoch_duration_seconds", H, ("kind",), "From the run of the lanes to the commit."),
+    Metric("epoch_step_seconds", H, ("step",), "Time of each step of an epoch, in the driver."),
+    Metric("lane_phase_seconds_total", C, ("phase",), "Time of all lanes together, and of the driver, by phase."),
+    Metric("epoch_records", H, (), "Records of an epoch with input."),
+    Metric("epoch_bytes", H, (), "Bytes of the records of an epoch with input, as they are held when read."),
+    Metric("epoch_retries_total", C, ("reason",), "Attempts of epochs that failed and were run again, by error."),
+    Metric("commit_duration_seconds", H, (), "From the begin of the transaction to its commit."),
+    Metric("last_commit_timestamp_seconds", G, (), "When the last epoch was committed, as Unix time."),
+    Metric("records_consumed_total", C, (), "Records read from source topics.", "kafka_stream_topic_records_consumed_total"),
+    Metric("bytes_consumed_total", C, (), "Bytes of these records, as they are held when read."),
+    Metric("lag_records", G, PARTITION, "Offsets that wait to be read.", "kafka_consumer_fetch_manager_records_lag"),
+    Metric("position_offset", G, PARTITION, "The next offset to read, as of the last barrier."),
+    Metric("end_offset", G, PARTITION, "The last stable offset, as last seen."),
+    Metric("watermark_timestamp_seconds", G, PARTITION, "How far the event time of the partition has come, as Unix time."),
+    Metric("partition_idle", G, PARTITION, "1 while the partition is quiet, and no time is held back for it."),
+    Metric("event_time_lag_seconds", G, ("topic",), "How far the slowest partition that is waited for is behind the clock."),
+    Metric("records_dropped_total", C, ("node", "reason"), "Records that were dropped.", "kafka_stream_task_dropped_records_total"),
+    Metric("batch_fallbacks_total", C, ("node", "reason"), "Batches that went to the record path."),
+    Metric("records_produced_total", C, ("topic",), "Rows written to sink topics.", "kafka_stream_topic_records_produced_total"),
+    Metric("bytes_produced_total", C, ("topic",), "Bytes of their keys and values.", "kafka_stream_topic_bytes_produced_total"),
+    Metric("records_refused_total", C, ("topic",), "Rows that could not be sent, and were left out by the policy."),
+    Metric("dead_letters_total", C, (), "Rows written to the dead-letter topic."),
+    Metric("changelog_rows_total", C, ("store",), "Rows written to the changelog of a store."),
+    Metric("restore_rows_total", C, (), "Changelog rows read by the restore of this start."),
+    Metric("restore_remaining", G, (), "Changelog offsets that the restore has still to read."),
+    Metric("restore_duration_seconds", G, (), "From the start of the application to the end of the restore."),
+    Metric("state_disk_free_bytes", G, (), "Bytes that are free where the local state is."),
+    Metric("process_resident_bytes", G, ("process",), "Memory of the driver, of the JVM and of the workers of this machine."),
+    Metric("subscribers", G, (), "Streams of events and changes that are open."),
+    Metric("http_requests_total", C, ("route", "code"), "Requests to the admin endpoints."),
+)  # fmt: skip
+
+BY_NAME = {metric.name: metric for metric in METRICS}
+
+
+def table() -> str:
+    """Return the metrics as a Markdown table, for the documentation."""
+    lines = ["| metric | type | labels | meaning | Kafka Streams |", "| --- | --- | --- | --- | --- |"]
+    for row in METRICS:
+        labels = ", ".join(f"`{label}`" for label in row.labels)
+        alias = f"`{row.kafka_streams}`" if row.kafka_streams else ""
+        lines.append(f"| `penstock_{row.name}` | {row.kind.value} | {labels} | {row.help} | {alias} |")
+    return "\n".join(lines)

@@ -1,0 +1,83 @@
+"""The admin server: uvicorn in a thread with an event loop of its own. The engine's thread never waits for it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from typing import Any
+
+import uvicorn
+
+from penstock.admin.connection import MOST_HEAD, BoundedConnection
+from penstock.config import split_address
+from penstock.errors import ConfigError
+
+logger = logging.getLogger("penstock.admin")
+
+#: how long requests that run are waited for at the end
+STOP_SECONDS = 1
+
+
+class AdminServer:
+    """Serves an ASGI application at an address, from ``start`` to ``stop``."""
+
+    def __init__(self, asgi: Any, address: str) -> None:
+        self._socket = listen(address)
+        options: Any = {"lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
+        config = uvicorn.Config(
+            asgi,
+            http=BoundedConnection,
+            ws="none",
+            loop="asyncio",
+            h11_max_incomplete_event_size=MOST_HEAD,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            **options,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="penstock-admin", daemon=True)
+        #: where it listens: host:port
+        self.address = _named(self._socket)
+
+    def start(self) -> None:
+        """Serve from now on. Connections that came since the address was taken have waited."""
+        self._thread.start()
+        logger.info("admin endpoints at http://%s", self.address)
+
+    def stop(self) -> None:
+        """End: connections are closed, what runs is cancelled."""
+        self._server.should_exit = True
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(STOP_SECONDS + 5)
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except BaseException:
+            logger.exception("the admin server has ended; the application goes on without it")
+
+
+def listen(address: str) -> socket.socket:
+    """Return a socket that listens at an address; raise ``ConfigError`` if that cannot be."""
+    host, port = split_address(address)
+    try:
+        family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, number)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(place)
+            made.listen(128)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        raise ConfigError(
+            f"admin={address!r}: cannot listen there ({error}): give another port; port 0 chooses a free one"
+        ) from error
+    return made
+
+
+def _named(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,103 @@
+"""A store as a reader from outside sees it: Kafka's reading verbs, at the last barrier or that of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Protocol
+
+from penstock.query.reading import Reading
+from penstock.query.routing import Routing
+from penstock.state.merged import merged_rows
+from penstock.state.spec import StoreKind, StoreSpec
+from penstock.state.verbs import no_verb
+from penstock.state.view import read_only
+
+_KEYED = frozenset(
+    {
+        "get",
+        "get_with_timestamp",
+        "range",
+        "reverse_range",
+        "all",
+        "reverse_all",
+        "prefix_scan",
+        "approximate_num_entries",
+    }
+)
+_BOTH_WAYS = ("", "backward_")
+#: verbs of each kind of store
+VERBS: dict[StoreKind, frozenset[str]] = {
+    StoreKind.KEY_VALUE: _KEYED,
+    StoreKind.LRU: _KEYED,
+    StoreKind.SHARED: _KEYED,
+    StoreKind.VERSIONED: frozenset({"get", "history"}),
+    StoreKind.WINDOW: frozenset(
+        f"{way}{verb}" for way in _BOTH_WAYS for verb in ("fetch", "fetch_range", "fetch_all", "all")
+    ),
+    StoreKind.SESSION: frozenset(
+        f"{way}{verb}"
+        for way in _BOTH_WAYS
+        for verb in ("find_sessions", "find_sessions_range", "fetch", "fetch_range")
+    )
+    | {"fetch_session", "find_sessions_ended"},
+}
+#: verbs whose first argument is a key
+BY_KEY = frozenset(
+    {"get", "get_with_timestamp", "history", "fetch_session"}
+    | {f"{way}{verb}" for way in _BOTH_WAYS for verb in ("fetch", "find_sessions")}
+)
+
+
+class BarrierReader(Protocol):
+    """Who opens readings: at the last barrier for each call, or always the same one."""
+
+    def reading(self, shards: Sequence[int]) -> tuple[Reading, bool]:
+        """Return a reading that has these shards, and whether it is the caller's to close."""
+        ...
+
+
+class QueryView:
+    """The reading verbs of a store. Any thread may call them; a scan stays at the barrier that it began with."""
+
+    def __init__(self, spec: StoreSpec, routing: Routing, reader: BarrierReader) -> None:
+        self._spec = spec
+        self._routing = routing
+        self._reader = reader
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._spec.name
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
+            raise AttributeError(verb)
+        if verb not in VERBS[self._spec.kind]:
+            raise no_verb(self._spec, verb, VERBS[self._spec.kind])
+        return lambda *args, **options: self._call(verb, args, options)
+
+    def _call(self, verb: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        spec, routing = self._spec, self._routing
+        shards = routing.of_key(spec, args[0]) if verb in BY_KEY and args else routing.all_of(spec)
+        reading, owned = self._reader.reading(shards)
+        found = None
+        try:
+            views = map(read_only, reading.stores(spec, shards))
+            found = self._put_together(verb, [getattr(view, verb)(*args, **options) for view in views])
+        finally:
+            if owned and not isinstance(found, Iterator):
+                reading.close()
+        return reading.guarded(found, owned=owned) if isinstance(found, Iterator) else found
+
+    def _put_together(self, verb: str, answers: list[Any]) -> Any:
+        """Return the answers of the shards as those of one store."""
+        if len(answers) == 1:
+            return answers[0]
+        if verb == "approximate_num_entries":
+            return sum(answers)
+        if verb == "history":  # the versions of a key are all in one shard
+            return chain.from_iterable(answers)
+        if isinstance(answers[0], Iterator):
+            return merged_rows(self._spec, answers, verb)
+        return next((answer for answer in answers if answer is not None), None)
