@@ -51,6 +51,9 @@ ALLOWED: dict[str, set[str]] = {
     "plan": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "kernels"},
     "lane": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan"},
     "engine": GROUND | {"serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "lane", "dev"},
+    "query": GROUND
+    | {"native", "serde", "batch", "state", "log", "processor", "operators", "topology", "plan", "lane", "engine"},
+    "sql": {"query"},
     "app": GROUND | {"topology", "engine"},
     "dev": GROUND,
     "testing": GROUND
@@ -71,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         "dev",
         "front",
         "engine",
+        "query",
         "app",
     },
     "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app"},
@@ -93,7 +97,7 @@ FENCES = {
         )
     },
     "pytest": {"testing/broker.py", "testing/spark.py"},
-    "pyspark": {"dev/jars.py", "engine/spark.py"},
+    "pyspark": {"dev/jars.py", "engine/spark.py", "query/spark_source.py"},
     "starlette": set(),
 }
 FILES = sorted(SRC.rglob("*.py"))

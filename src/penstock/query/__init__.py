@@ -1,0 +1,1 @@
+"""Queries: what the stores of an application hold at a committed barrier."""
