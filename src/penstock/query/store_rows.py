@@ -6,11 +6,12 @@ versioned store the changelog is replayed, as by a restore: which version is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.engine.store_descriptions import StoreDescription
 from penstock.lane.decoding import read_rows
@@ -62,11 +63,17 @@ class StoreRows(NamedTuple):
 
 def read_split(log: KafkaLog, found: CommittedStore, split: Split, told: OnRead = lambda offsets: None) -> StoreRows:
     """Return the rows of a split that are seen at the barrier, in the order of their bytes."""
+    return seen_rows(found, split, _log_rows(log, found, split, told))
+
+
+def seen_rows(found: CommittedStore, split: Split, log_rows: Iterable[KeyedRows]) -> StoreRows:
+    """Return the rows that are seen at the barrier, of all rows of a split's log in order."""
     spec = found.store.spec()
-    rows = _latest_versions(log, found, split, told) if spec.kind is StoreKind.VERSIONED else None
-    if rows is None:
+    if spec.kind is StoreKind.VERSIONED:
+        rows = _latest_versions(_replayed(found, log_rows))
+    else:
         kept = LastRows()
-        for each in _log_rows(log, found, split, told):
+        for each in log_rows:
             kept.add(*each)
         rows = _unexpired(spec, kept.newest(), barrier_time(found))
     shards = _shards(found, split, rows.keys)
@@ -83,14 +90,19 @@ def read_split(log: KafkaLog, found: CommittedStore, split: Split, told: OnRead 
 
 
 def open_versioned(
-    log: KafkaLog, found: CommittedStore, split: Split, key: bytes | None = None, told: OnRead = lambda offsets: None
+    log: KafkaLog, found: CommittedStore, split: Split, key: bytes, told: OnRead = lambda offsets: None
 ) -> VersionedStore:
-    """Return a versioned store of bytes with the rows of a split, or of one key of it, at the time of the barrier."""
+    """Return a versioned store of bytes with the versions of a key of a split, at the time of the barrier."""
+    rows = _log_rows(log, found, split, told)
+    return _replayed(found, (each.take(np.flatnonzero(pc.equal(each.keys, key).fill_null(False))) for each in rows))
+
+
+def _replayed(found: CommittedStore, log_rows: Iterable[KeyedRows]) -> VersionedStore:
     spec, state = found.store.spec(), MemoryState()
     waiting: list[tuple[bytes, bytes | None, int]] = []
-    for rows in _log_rows(log, found, split, told):
+    for rows in log_rows:
         each = zip(rows.keys.to_pylist(), rows.values.to_pylist(), rows.times.tolist(), strict=True)
-        waiting += (row for row in each if row[0] is not None and key in (None, row[0]))
+        waiting += (row for row in each if row[0] is not None)
         if len(waiting) >= REPLAYED:
             restore(spec, state, waiting)
             waiting = []
@@ -111,8 +123,8 @@ def barrier_time(found: CommittedStore) -> int:
     return time
 
 
-def _latest_versions(log: KafkaLog, found: CommittedStore, split: Split, told: OnRead) -> KeyedRows:
-    rows = list(open_versioned(log, found, split, told=told).latest_rows())
+def _latest_versions(store: VersionedStore) -> KeyedRows:
+    rows = list(store.latest_rows())
     if not rows:
         return NO_ROWS
     keys, values, times = zip(*rows, strict=True)
