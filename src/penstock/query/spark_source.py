@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ class SourceOptions:
     bootstrap_servers: str
     key: Serde[Any] | str | None
     value: Serde[Any] | str | None
-    kafka: Mapping[str, str]
+    kafka: Mapping[str, str] = field(repr=False)
 
     def connect(self) -> KafkaLog:
         """Reach the cluster."""
