@@ -1,5 +1,3 @@
-"""The broker, the Spark session and the applications of ``tests/app``."""
+"""Tests of queries that need a broker use the fixtures of ``tests/app``."""
 
-from tests.app.conftest import cluster, start
-
-__all__ = ["cluster", "start"]
+from tests.app.conftest import cluster, start  # noqa: F401

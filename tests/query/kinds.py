@@ -53,5 +53,5 @@ def more_kinds(name: Callable[[str], str]) -> Topology:
     prices.to_stream().foreach(print)
     rates = builder.global_table(name("rates"), key=Serdes.string, value=Serdes.int64, store="rates")
     lines.join(rates, lambda line, rate: rate, select=lambda key, line: line).foreach(print)
-    builder.add_global_store(Stores.key_value("made", **TEXT), name("rates"), Follows, **TEXT)
+    builder.add_global_store(Stores.key_value("made", **TEXT), name("names"), Follows, **TEXT)
     return builder.build(optimize="all")

@@ -4,6 +4,8 @@ import json
 import os
 import random
 import runpy
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -74,6 +76,11 @@ def of_versions(view, frame, store, keys):
     return len(wanted)
 
 
+def send_all(cluster, records):
+    for topic in ("left", "right", "table"):
+        cluster.send(cluster.name(topic), *(row for name, row in records if name == topic))
+
+
 def compare_all(view, frame):
     return [
         *(of_table(view, frame, store) for store in ("counts", "plain", "recent")),
@@ -87,13 +94,11 @@ def test_every_kind_of_store_is_equal_while_it_runs_and_after_it_has_ended(start
     topics = ("left", "right", "table", "tables", "windows", "sessions", "closed", "joined", "as-of", "kept", "rang")
     for topic in topics:
         cluster.topic(topic)
-    for topic, row in script(1, 0, 200):
-        cluster.send(cluster.name(topic), row)
+    send_all(cluster, script(1, 0, 200))
     driven = start(every_kind(cluster.name)).drain()
     seen = compare_all(driven.view, frame)
     assert all(seen), seen
-    for topic, row in script(2, 200, 60):
-        cluster.send(cluster.name(topic), row)
+    send_all(cluster, script(2, 200, 60))
     wanted = stores(driven.drain().view)
     driven.close()
     start.forget()
@@ -120,12 +125,16 @@ def test_stores_with_other_logs_are_equal_or_refused_with_what_to_do(start, clus
         cluster.topic(topic, partitions=3)
     cluster.topic("prices", partitions=3)
     cluster.topic("rates", partitions=2)
+    cluster.topic("names")
     draw = random.Random(5)
+    sent = {"lines": [], "others": [], "prices": []}
     for number in range(300):
         row = (draw.choice(KEYS) + str(draw.randrange(9)), draw.choice(("a", "b", "")), START + number * 40)
-        cluster.send(cluster.name("lines" if number % 3 else "others"), (*row, draw.randrange(3)))
+        sent["lines" if number % 3 else "others"].append((*row, draw.randrange(3)))
         price = None if draw.random() < 0.2 else json.dumps({"cents": number}, separators=(",", ":"))
-        cluster.send(cluster.name("prices"), (row[0], price, row[2], len(row[0]) % 3))
+        sent["prices"].append((row[0], price, row[2], int(row[0][-1]) % 3))
+    for topic, records in sent.items():
+        cluster.send(cluster.name(topic), *records)
     cluster.send(cluster.name("prices"), (None, "{}", START, 1), ("ant0", "{", START + 20_000, 1))
     cluster.send(cluster.name("rates"), *((key, (7).to_bytes(8, "big"), START, n % 2) for n, key in enumerate(KEYS)))
     topology = more_kinds(cluster.name)
@@ -229,4 +238,12 @@ def test_a_store_in_sql_joins_a_parquet_file(start, cluster, spark_session, tmp_
     assert [tuple(row) for row in found] == [("AT", 1, 2, 6.5), ("BE", 2, 2, 4.0)]
 
 
-LONG = pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="the long form: set PENSTOCK_LONG=1")
+@pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="the long form: set PENSTOCK_LONG=1")
+def test_five_million_rows_are_equal_to_the_store():
+    """In a process of its own, which has its own session; what it prints is the figure of docs/sql.md."""
+    run = subprocess.run(
+        [sys.executable, "-m", "bench.frame", "5000000", "2"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    print(run.stdout)
+    assert json.loads(run.stdout.splitlines()[-1])["rows"] == 5_000_000

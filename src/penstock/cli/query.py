@@ -65,17 +65,10 @@ def query(
     elif store is None:
         _show_stores(found)
     else:
-        for row in rows_of(found):
+        for row in found["rows"]:
             typer.echo(text_line(row))
-    if store is not None and key is not None and not rows_of(found):
+    if store is not None and key is not None and not found["rows"]:
         raise typer.Exit(FAILED)
-
-
-def rows_of(found: Mapping[str, Any]) -> list[Any]:
-    """Return the rows of an answer; that to a single key has none of them, or is one."""
-    if "rows" in found:
-        return list(found["rows"])
-    return [found] if found.get("found", True) and found.get("value") is not None else []
 
 
 def text_line(row: Mapping[str, Any]) -> str:

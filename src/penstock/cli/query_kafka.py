@@ -69,7 +69,7 @@ def answer(
 
     found = find_store(log, application_id, store)
     forms = Forms(found, key, value)
-    _check(found, asked)
+    check(store, found.store.kind, asked)
     if asked.history or asked.as_of is not None:
         rows = _versions(log, found, asked, forms)
     else:
@@ -115,9 +115,8 @@ class Forms:
         return decoded(data, self._value, f"a value of store {self._store!r}")
 
 
-def _check(found: CommittedStore, asked: Asked) -> None:
+def check(name: str, kind: str, asked: Asked) -> None:
     """Refuse what the kind of the store does not have."""
-    name, kind = found.store.name, found.store.kind
     if (asked.history or asked.as_of is not None) and kind != "versioned":
         raise BadOption(f"--as-of and --history are for versioned stores, but {name!r} is a {kind} store")
     if (asked.history or asked.as_of is not None) and asked.key is None:
