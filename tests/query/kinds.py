@@ -9,7 +9,7 @@ from penstock import Processor, Serdes, Stores, StreamsBuilder, Topology
 
 START = 1_600_000_020_000
 TEXT: dict[str, Any] = {"key": Serdes.string, "value": Serdes.string}
-STORES = ("brief", "all", "windows in memory", "prices", "rates")
+STORES = ("brief", "all", "windows-in-memory", "prices", "rates")
 
 
 class Keeps(Processor[str, str]):
@@ -20,7 +20,7 @@ class Keeps(Processor[str, str]):
         value = record.value or None
         self.context.store("brief").put(record.key, value)
         self.context.store("unlogged").put(record.key, value)
-        self.context.store("windows in memory").put(record.key, value, record.timestamp // 1000 * 1000)
+        self.context.store("windows-in-memory").put(record.key, value, record.timestamp // 1000 * 1000)
 
 
 class Gathers(Processor[str, str]):
@@ -40,14 +40,14 @@ class Follows(Processor[str, str]):
 
 
 def more_kinds(name: Callable[[str], str]) -> Topology:
-    """Build it: a time to live, a shared store, windows in memory, a table whose topic is its changelog, a global table."""
+    """Build it: a time to live, a shared store, windows-in-memory, a table whose topic is its changelog, a global table."""
     builder = StreamsBuilder()
     builder.add_state_store(Stores.key_value("brief", ttl=5000, **TEXT))
     builder.add_state_store(Stores.key_value("unlogged", logged=False, **TEXT))
-    builder.add_state_store(Stores.window("windows in memory", 4000, 1000, persistent=False, **TEXT))
+    builder.add_state_store(Stores.window("windows-in-memory", 4000, 1000, persistent=False, **TEXT))
     builder.add_state_store(Stores.shared("all", **TEXT))
     lines = builder.stream(name("lines"), **TEXT)
-    lines.process(Keeps, stores=["brief", "unlogged", "windows in memory"])
+    lines.process(Keeps, stores=["brief", "unlogged", "windows-in-memory"])
     builder.stream(name("others"), **TEXT).process(Gathers, stores=["all"])
     prices = builder.table(name("prices"), key=Serdes.string, value=Serdes.json, store="prices")
     prices.to_stream().foreach(print)

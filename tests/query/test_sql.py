@@ -141,7 +141,7 @@ def test_stores_with_other_logs_are_equal_or_refused_with_what_to_do(start, clus
     assert topology.stores["prices"].source_topic == cluster.name("prices")
     driven = start(topology, on_deserialization_error="skip").drain()
     for store in STORES:
-        seen = (of_windows if store == "windows in memory" else of_table)(driven.view, frame, store)
+        seen = (of_windows if store == "windows-in-memory" else of_table)(driven.view, frame, store)
         assert seen, store
     shards = {(row["key"], row["shard"]) for row in frame("prices").collect()}
     assert {shard for _, shard in shards} == {0, 1, 2, 3}
