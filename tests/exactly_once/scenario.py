@@ -19,6 +19,8 @@ from penstock.app import App, State
 from penstock.engine.attempt import Observer
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
+from penstock.sql.committed_store import find_store
+from penstock.sql.store_rows import read_split
 
 PARTITIONS = {"orders": 4, "terms": 4}
 SINK_PARTITIONS = 3
@@ -110,6 +112,29 @@ class Scenario:
                 return
             pause.wait(0.1)
         raise AssertionError(f"{done} was committed, the input ends at {ends}:\n{text()}")
+
+    def check_barrier(self) -> None:
+        """Check the stores as Kafka has them at the last barrier, after a kill: all of one epoch, no row of a later one.
+
+        Every order is counted once in each store, so the counts of a customer agree, and the sums of all.
+        """
+        totals, items, windows = (self._stored(store) for store in ("totals", "items", "windows"))
+        counted: dict[str, int] = {}
+        for (customer, _), count in windows.items():
+            counted[customer] = counted.get(customer, 0) + int.from_bytes(count, "big")
+        assert counted == {customer: json.loads(total)[0] for (customer, _), total in totals.items()}
+        assert sum(counted.values()) == sum(json.loads(total)[0] for total in items.values())
+
+    def _stored(self, store: str) -> dict[tuple[str, int | None], bytes]:
+        """Return the rows of a store by key and window."""
+        found = find_store(self.log, self.application, store)
+        kept: dict[tuple[str, int | None], bytes] = {}
+        for split in found.splits:
+            rows = read_split(self.log, found, split)
+            starts = [None] * rows.size if rows.starts is None else rows.starts.tolist()
+            for key, start, value in zip(rows.keys.to_pylist(), starts, rows.values.to_pylist(), strict=True):
+                assert kept.setdefault((key.decode(), start), value) is value
+        return kept
 
     def check(self, contents: dict[str, Any]) -> None:
         """Check everything that a crash must not change."""

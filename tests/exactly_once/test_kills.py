@@ -36,6 +36,7 @@ def test_six_kills_change_nothing(kafka_broker, tmp_path):
     with Scenario(kafka_broker.bootstrap_servers, f"six-kills-{os.getpid()}", tmp_path) as scenario:
         for crashes in sampled(SEED):
             scenario.start(*crashes).wait_killed()
+            scenario.check_barrier()
         last = scenario.start("workers:run lanes:1:150", lanes=3)
         last.wait_for("tried again")
         scenario.check(scenario.finish(last))
@@ -73,6 +74,7 @@ def test_long_form_no_kill_changes_anything(part, kafka_broker, tmp_path, record
                 draw.choice((program.kill, program.kill_all))()
             else:
                 program.wait_killed()
+                scenario.check_barrier()
         last = scenario.start(lanes=draw.randint(1, 4))
         scenario.check(scenario.finish(last))
         kills = sum(program.kills for program in scenario.programs)

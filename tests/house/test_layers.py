@@ -60,6 +60,22 @@ ALLOWED: dict[str, set[str]] = {
     "engine": GROUND
     | {"serde", "state", "log", "processor", "operators", "topology", "plan", "protocol", "executor", "dev", "query"},
     "admin": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "query", "engine"},
+    "sql": GROUND
+    | {
+        "native",
+        "serde",
+        "batch",
+        "state",
+        "log",
+        "processor",
+        "operators",
+        "topology",
+        "plan",
+        "protocol",
+        "lane",
+        "engine",
+        "query",
+    },
     "app": GROUND | {"topology", "engine", "executor", "query", "admin"},
     "dev": GROUND,
     "testing": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "lane", "dev", "executor", "query"},
@@ -81,6 +97,7 @@ ALLOWED: dict[str, set[str]] = {
         "executor",
         "query",
         "admin",
+        "sql",
         "app",
     },
     "front": GROUND | {"serde", "state", "log", "processor", "operators", "topology", "dsl", "app", "query"},
@@ -103,7 +120,11 @@ FENCES = {
         )
     },
     "pytest": {"testing/broker.py", "testing/spark.py"},
-    "pyspark": {"dev/jars.py", *(f"engine/executor/{name}.py" for name in ("spark", "spark_fast", "spark_session"))},
+    "pyspark": {
+        "dev/jars.py",
+        "sql/spark_source.py",
+        *(f"engine/executor/{name}.py" for name in ("spark", "spark_fast", "spark_session")),
+    },
     "py4j": {f"engine/executor/{name}.py" for name in ("spark_fast", "spark_session")},
     "starlette": {f"admin/{path.name}" for path in (SRC / "admin").glob("*.py")},
     "uvicorn": {"admin/server.py", "admin/connection.py"},

@@ -19,6 +19,7 @@ from penstock.cli.dev import dev
 from penstock.cli.doctor import doctor
 from penstock.cli.exits import exit_code
 from penstock.cli.produce import produce
+from penstock.cli.query import query
 from penstock.cli.reset import reset
 from penstock.cli.run import run
 from penstock.cli.settings import config
@@ -50,6 +51,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, status, reset, demo, dev, topology, produce, consume, doctor, config, bench, version):
+for command in (run, status, reset, demo, dev, topology, produce, consume, query, doctor, config, bench, version):
     app.command()(command)
 app.add_typer(topics, name="topics")

@@ -81,6 +81,7 @@ def produce_epoch_record(work: Work) -> None:
         work.request.token,
         fingerprint=work.context.fingerprint,
         topology=work.context.topology,
+        stores=work.context.stores,
         committed_at=now,
         profile=work.profile,
     )

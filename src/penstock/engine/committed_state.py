@@ -151,6 +151,7 @@ class CommittedState:
         fingerprint: str,
         topology: str,
         committed_at: int,
+        stores: str = "",
         profile: Mapping[str, int] | None = None,
     ) -> EpochRecord:
         """Return the epoch record of this barrier."""
@@ -176,6 +177,7 @@ class CommittedState:
             snapshots={str(lv): {str(s): shot for s, shot in shots.items()} for lv, shots in self.snapshots.items()},
             fingerprint=fingerprint,
             topology=topology,
+            stores=stores,
             committed_at=committed_at,
             profile=dict(profile or {}),
         )

@@ -26,6 +26,7 @@ from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
 from penstock.engine.sources import find_topics
+from penstock.engine.store_descriptions import describe_stores
 from penstock.engine.transaction_recovery import transaction_ms
 from penstock.engine.work import EpochContext
 from penstock.errors import ConfigError
@@ -143,6 +144,7 @@ class Engine:
             pack(canonical_topology(self.topology)),
             partitions,
             limits,
+            pack(describe_stores(stage.plan)),
         )
         timing = Timing(self.topology, idle_ms=self.config["idle_ms"])
         due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])

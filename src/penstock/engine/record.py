@@ -84,6 +84,8 @@ class EpochRecord(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     #: what the fingerprint covers, packed
     topology: str = ""
+    #: what a reader without the program needs to know of the stores (``engine/store_descriptions.py``), packed
+    stores: str = ""
     committed_at: int = 0
     #: where the time of the epoch before went: microseconds by step of the driver, and by phase of all lanes together (``lane: ...``)
     profile: dict[str, int] = {}

@@ -34,6 +34,8 @@ class EpochContext:
     partitions: Mapping[str, int]
     #: what topics take
     limits: Limits
+    #: the stores, described and packed for the epoch record
+    stores: str = ""
 
     @property
     def exactly_once(self) -> bool:

@@ -165,6 +165,13 @@ class VersionedStore(Store):
         found = list(self._versions(self._raw_key(key), first, last))
         return iter(found[::-1] if reverse else found)
 
+    def latest_rows(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """Iterate (key, value, timestamp) of the last versions as bytes, in key order; deleted keys have none."""
+        for key, raw, _ in self._latest.scan(None, None, False):
+            flags, timestamp = _LATEST.unpack_from(raw)
+            if flags & _HAS_VALUE:
+                yield key, raw[_LATEST.size :], timestamp
+
     # ---- the barrier
 
     def snapshot(self) -> dict[str, Any]:
