@@ -35,6 +35,8 @@ def answer(url: str, store: str, asked: Asked) -> dict[str, Any]:
     found: dict[str, Any] = {"store": store, "kind": kind} | fetched(url, path, options)
     if "rows" not in found:
         value = {name: found.pop(name) for name in ROW if name in found}
+        if asked.as_of is None:  # of the last version nobody has asked how long it is valid
+            value.pop("valid_to", None)
         found["rows"] = [value] if found.pop("found") else []
     cursor = found.pop("cursor", None)
     while cursor and (asked.limit is None or len(found["rows"]) < asked.limit):
