@@ -54,8 +54,6 @@ class KafkaAdmin:
         self._request_seconds = min(REQUEST_SECONDS, deadline.seconds)
         self._client = made(AdminClient, connection.settings("admin"))
         self._groups = Groups(connection)
-        #: whether the client is known to be connected
-        self._connected = False
 
     def cluster(self) -> tuple[str, list[str]]:
         """Return the id of the cluster, and where its brokers say that they are (host:port)."""
@@ -240,11 +238,6 @@ class KafkaAdmin:
         names = ", ".join(sorted({topic for topic, _ in wanted}))
 
         def ask() -> dict[TopicPartition, int]:
-            if (
-                not self._connected
-            ):  # a client that is asked for offsets first may wait a second, or three, before it asks again
-                self._client.list_topics(next(iter(wanted))[0], timeout=self._request_seconds)
-                self._connected = True
             asked = self._client.list_offsets(query, isolation_level=isolation, request_timeout=self._request_seconds)
             try:
                 found = {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
