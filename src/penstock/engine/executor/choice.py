@@ -16,7 +16,7 @@ logger = logging.getLogger("penstock.engine")
 
 AUTO, SPARK, SPARK_FAST = "auto", "spark", "spark_fast"
 
-#: versions of Spark that passed tests/spark/test_executors.py with ``spark_fast`` (.ci/spark_versions runs it with others)
+#: versions of Spark that passed tests/app/test_executors.py with ``spark_fast`` (.ci/spark_versions runs it with others)
 TESTED = ("4.0.5", "4.1.4", "4.2.0")
 
 
