@@ -1,6 +1,6 @@
 """The engine by itself: the smallest epoch, and the rate of a restore. ::
 
-    python -m bench.engine [--epochs 400] [--keys 1000000] [--json]
+    python -m bench.engine [--epochs 400] [--keys 1000000] [--executor spark|spark_fast] [--json]
 
 One broker, one session (``local[2]``), the count-and-sum job. *Restore*: so many keys are counted, which makes as many changelog rows;
 then the state folder is deleted and the application started anew. The time is that of the start, from the first question to Kafka to
@@ -76,7 +76,7 @@ def medians(times: list[float]) -> dict[str, float]:
     return {"median": statistics.median(last), "best": min(last), "first": statistics.median(times[:20])}
 
 
-def measure(keys: int, epochs: int) -> dict[str, Any]:
+def measure(keys: int, epochs: int, executor: str = "auto") -> dict[str, Any]:
     """Start everything, run everything; return the figures."""
     with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         log = KafkaLog(broker.bootstrap_servers)
@@ -86,9 +86,10 @@ def measure(keys: int, epochs: int) -> dict[str, Any]:
             "bootstrap_servers": broker.bootstrap_servers,
             "master": "local[2]",
             "lanes": 2,
+            "executor": executor,
         }
         config = settings.load({**given, "state_dir": str(Path(folder) / "state")}, environ={})
-        session = make_session("local[2]", "bench")
+        session = make_session("local[2]", "bench", executor=executor)
         try:
             return figures(log, config, session, keys, epochs)
         finally:
@@ -127,9 +128,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=400)
     parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--executor", choices=("auto", "spark", "spark_fast"), default="auto")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = measure(options.keys, options.epochs)
+    found = measure(options.keys, options.epochs, options.executor)
     if options.json:
         print(json.dumps(found, indent=2))
         return

@@ -357,7 +357,7 @@ class App:
 
     def _go(self) -> None:
         self._session = self._given_session or make_session(
-            self.config["master"], f"penstock {self.application_id}", self._spark_settings
+            self.config["master"], f"penstock {self.application_id}", self._spark_settings, self.config["executor"]
         )
         self._engine = Engine(
             self.topology,

@@ -48,7 +48,7 @@ def spark_home() -> Path:
     """The folder of the installed PySpark: its scripts and jars are in it. PySpark itself is not imported."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise JarsNotFound("PySpark was not found. Install it: pip install 'pyspark==4.2.0'")
+        raise JarsNotFound("PySpark was not found. Install it: pip install 'pyspark>=4.0,<5'")
     return Path(spec.origin).parent
 
 
@@ -56,7 +56,7 @@ def find_ivy() -> Path:
     """The Ivy jar inside the installed PySpark."""
     found = sorted((spark_home() / "jars").glob("ivy-*.jar"))
     if not found:
-        raise JarsNotFound("the Ivy resolver was not found inside PySpark. Reinstall it: pip install 'pyspark==4.2.0'")
+        raise JarsNotFound("the Ivy resolver was not found inside PySpark. Reinstall it: pip install 'pyspark>=4.0,<5'")
     return found[-1]
 
 

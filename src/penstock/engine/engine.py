@@ -125,7 +125,9 @@ class Engine:
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
         recorded = {store: list(committed.changelogs.get(store, zero)) for store, zero in stores.items()}
         committed = replace(committed, changelogs={**committed.changelogs, **recorded})
-        self.executor = SparkExecutor(self._session, stage, self.log, self.config["inline_epoch_records"])
+        self.executor = SparkExecutor(
+            self._session, stage, self.log, self.config["inline_epoch_records"], self.config["executor"]
+        )
         request = committed.request(
             f"{committed.epoch}.restore",
             source_of=source.source_of,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -29,4 +30,12 @@ class Executor(Protocol):
 
     def cancel(self) -> None:
         """Let a run in another thread fail now."""
+        ...
+
+
+class Jobs(Protocol):
+    """Whatever runs functions in tasks of Spark: ``spark_fast`` or ``spark_public``, with the same results."""
+
+    def run(self, tasks: int, functions: Sequence[Callable[[int, Iterable[Any]], Iterable[bytes]]]) -> list[bytes]:
+        """Return what the last function returns in all tasks. Of others it goes to a lane each: (lane, bytes) in turn."""
         ...

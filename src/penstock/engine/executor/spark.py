@@ -12,6 +12,7 @@ their names only (``protocol.chunk``, ``shuffle_folder``).
 
 What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
 DataFrames: to analyse, plan and compile one takes longer than many an epoch (docs/decisions/0020).
+What makes and runs the jobs has two bodies (``choice``): ``spark_fast`` and ``spark_public``.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.clock import stopwatch_us
+from penstock.engine.executor.choice import AUTO, make_jobs
 from penstock.engine.executor.inline_epochs import InlineEpochs
 from penstock.engine.executor.resident import ResidentTasks
 from penstock.engine.executor.shuffle_folder import ShuffleFolder
-from penstock.engine.executor.spark_fast import FastJobs
 from penstock.engine.executor.spark_session import raising_engine_errors
 from penstock.errors import EngineError
 from penstock.lane import entry
 from penstock.log.kafka import KafkaLog
+from penstock.plan.plan import Step
 from penstock.protocol.channel import Part
 from penstock.protocol.chunk import unpacked
 from penstock.protocol.envelope import NOTE
@@ -57,7 +59,9 @@ READ_SECONDS = 10.0
 class SparkExecutor:
     """Runs epochs as Spark jobs."""
 
-    def __init__(self, session: Any, stage: Stage, log: KafkaLog, inline_epoch_records: int) -> None:
+    def __init__(
+        self, session: Any, stage: Stage, log: KafkaLog, inline_epoch_records: int, executor: str = AUTO
+    ) -> None:
         from pyspark import cloudpickle
 
         self._session = session
@@ -78,7 +82,8 @@ class SparkExecutor:
         #: whether the last epoch was inline
         self.inline = False
         self.inline_epochs = InlineEpochs(stage, log.ranges(timeout=READ_SECONDS), inline_epoch_records)
-        self._jobs = FastJobs(session.sparkContext, self._broadcast, stage.lanes)
+        self._steps = step_names(stage.plan.steps)
+        self._jobs = make_jobs(executor, session.sparkContext, self._broadcast, stage.lanes)
         #: whether user code keeps resources in workers
         self._has_resources = False
         #: the resident tasks of this machine, which run inline epochs
@@ -121,6 +126,7 @@ class SparkExecutor:
     def restore(self, request: EpochRequest) -> pa.Table:
         """Bring every shard to the last barrier, in parallel; return the reports of the lanes."""
         with raising_engine_errors():
+            self._name_job(f"restore to epoch {request.epoch}")
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, request)]))
 
     def _run(self, request: EpochRequest, ranges: list[Range]) -> list[bytes]:
@@ -129,7 +135,7 @@ class SparkExecutor:
             self._staged = True
         if self._resident is not None:
             self._resident.dismiss()
-        self._join_group()
+        self._name_job(f"epoch {request.epoch}: {self._steps}")
         parts = self._shared_out(ranges)
         return self._jobs.run(len(parts), self._functions(request, parts))
 
@@ -139,12 +145,12 @@ class SparkExecutor:
             self._staged = False
         if self._resident is not None:
             return self._resident.run(encode_request(request), parts)
-        self._join_group()
+        self._name_job(f"inline epoch {request.epoch}: {self._steps}")
         return self._jobs.run(1, [self._given(entry.inline_epoch, request, parts)])
 
     def _serve(self, address: str) -> None:
         """Run the job of a resident task."""
-        self._join_group()
+        self._name_job(f"resident task of inline epochs: {self._steps}")
         self._jobs.run(1, [partial(entry.serve, self._broadcast, self._identity, address)])
 
     def _shared_out(self, ranges: list[Range]) -> list[list[Range]]:
@@ -167,12 +173,14 @@ class SparkExecutor:
         """Let an epoch that runs in another thread fail now."""
         self._session.sparkContext.cancelJobGroup(self._identity)
 
-    def _join_group(self) -> None:
-        """Mark the jobs of this thread as ours, so that they can be cancelled and others are not."""
+    def _name_job(self, name: str) -> None:
+        """Name the next job of this thread, as Spark's UI shows it; mark it as ours, so that it can be cancelled and others are not."""
+        name = f"{self._stage.application_id}, {name}"
         if threading.current_thread() not in self._threads:
             self._threads.add(threading.current_thread())
-            said = f"penstock {self._stage.application_id}"
-            self._session.sparkContext.setJobGroup(self._identity, said, interruptOnCancel=True)
+            self._session.sparkContext.setJobGroup(self._identity, name, interruptOnCancel=True)
+        else:
+            self._session.sparkContext.setJobDescription(name)
 
     def close(self) -> None:
         """Let go of the broadcast; the session stays."""
@@ -189,6 +197,7 @@ class SparkExecutor:
         meeting = None if self._staging is None else str(self._staging.folder)
         try:
             with raising_engine_errors():
+                self._name_job("close resources")
                 self._jobs.run(self._cores, [partial(entry.release, self._identity, meeting, self._cores)])
         except EngineError as error:
             logger.warning("resources of processors are not closed: %s", error)
@@ -221,6 +230,16 @@ def shared_out(ranges: Iterable[Range], most: int) -> list[list[Range]]:
         parts[least].append(tuple(one))
         sizes[least] += one.end - one.start
     return parts
+
+
+def step_names(steps: Iterable[Step]) -> str:
+    """Say what the steps of a plan run, each by its first node and its last.
+
+    >>> step_names([Step(0, ("lines",), ("lines", "words", "words-sink"), ()), Step(1, ("words",), ("words",), ())])
+    'step 0 (lines … words-sink), step 1 (words)'
+    """
+    ends = [(step.level, dict.fromkeys((step.nodes or step.sources)[:: max(1, len(step.nodes) - 1)])) for step in steps]
+    return ", ".join(f"step {level} ({' … '.join(names)})" for level, names in ends)
 
 
 def _import_paths() -> list[str]:

@@ -44,8 +44,11 @@ class FastJobs:
             pairs = self._jvm.PairwiseRDD(self._called(coming, codec, function)).asJavaPairRDD()
             coming, codec = self._jvm.PythonRDD.valueOfPair(pairs.partitionBy(self._by_lane)).rdd(), self._bytes
         where = self._jvm.PythonRDD.collectAndServe(self._called(coming, codec, last))
-        with _load_from_socket(where, self._bytes) as answers:
+        answers: Any = _load_from_socket(where, self._bytes)
+        if not hasattr(answers, "__enter__"):  # before Spark 4.2
             return list(answers)
+        with answers as found:
+            return list(found)
 
     def _called(self, coming: Any, codec: Any, function: Callable[..., Any]) -> Any:
         command = pickle.dumps((function, None, codec, self._bytes))

@@ -10,10 +10,11 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock.dev.java import java_home
+from penstock.engine.executor import choice
 from penstock.engine.executor.jvm_stderr import JvmStderr
 from penstock.errors import EngineError, SparkEnded
 from penstock.freed_memory import ENVIRONMENT
@@ -56,12 +57,14 @@ JVM = (
 )
 
 
-def make_session(master: str, name: str, settings: Mapping[str, str] | None = None) -> Any:
-    """Start Spark, or join what runs at ``master``."""
+def make_session(master: str, name: str, settings: Mapping[str, str] | None = None, executor: str = choice.AUTO) -> Any:
+    """Start Spark, or join what runs at ``master``. ``executor``: the setting; ``spark`` starts by public names alone."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run what the driver runs
+    from pyspark import __version__
     from pyspark.sql import SparkSession
 
+    public = choice.chosen(executor, __version__) == choice.SPARK
     builder = SparkSession.builder
     options = SETTINGS | {f"spark.executorEnv.{name}": value for name, value in ENVIRONMENT.items()}
     options |= {
@@ -80,9 +83,14 @@ def make_session(master: str, name: str, settings: Mapping[str, str] | None = No
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             options.pop(key)
     options |= dict(settings or {})
+    if public:
+        options["spark.driver.extraJavaOptions"] += f" {LEAVES_SIGNALS_ALONE}"
     remember(options)
     for key, value in options.items():
         builder = builder.config(key, value)
+    if public:
+        with _stop_signals_blocked():
+            return _quietly(lambda: _launch_publicly(options), builder.getOrCreate, master)
     return _quietly(lambda: _launch(options), builder.getOrCreate, master)
 
 
@@ -118,6 +126,35 @@ def _launch(options: Mapping[str, str]) -> None:
     finally:
         _jvm_stderr.close_writing_end()
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _launch_publicly(options: Mapping[str, str]) -> None:
+    """Start the JVM by public names, unless there is one. What it says is not kept: it goes to standard error.
+
+    PySpark starts it with all options on its command line, which everybody on this machine can read. So where some are secret a
+    context without them comes first, and the session gets them when the JVM is there.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    shown = {name: value for name, value in options.items() if not is_secret(name)}
+    if len(shown) < len(options):
+        conf = SparkConf(loadDefaults=False).setAll([*shown.items(), ("spark.master", "local[1]")])
+        with suppress(ValueError):  # there is a context: so there is a JVM
+            SparkContext(conf=conf).stop()
+
+
+#: a JVM with this option does not unblock the signals that are blocked when it starts
+LEAVES_SIGNALS_ALONE = "-Xrs"
+
+
+@contextmanager
+def _stop_signals_blocked() -> Iterator[None]:
+    """Block the signals to stop in this thread: what it starts inherits that (see ``_leave_stopping_to_the_driver``)."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 #: what asks a program to end: the driver alone answers

@@ -1,0 +1,48 @@
+"""Which body runs Spark's jobs: ``spark_fast``, on classes below PySpark's interface, or ``spark``, on its public interface alone.
+
+The classes below the interface may change with every version of Spark. So ``auto`` takes ``spark_fast`` where it was tested with
+the version that is installed, and elsewhere ``spark``, which gives the same results, later.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.engine.executor.base import Jobs
+from penstock.engine.executor.spark_public import PublicJobs
+
+logger = logging.getLogger("penstock.engine")
+
+AUTO, SPARK, SPARK_FAST = "auto", "spark", "spark_fast"
+
+#: versions of Spark that passed tests/app/test_executors.py with ``spark_fast`` (.ci/spark_versions runs it with others)
+TESTED = ("4.0.5", "4.1.4", "4.2.0")
+
+
+def chosen(executor: str, version: str) -> str:
+    """Return the body that a value of the setting ``executor`` means with a version of Spark.
+
+    >>> chosen("auto", "4.2.0"), chosen("auto", "4.9.1"), chosen("spark_fast", "4.9.1")
+    ('spark_fast', 'spark', 'spark_fast')
+    """
+    if executor != AUTO:
+        return executor
+    return SPARK_FAST if version in TESTED else SPARK
+
+
+def make_jobs(executor: str, context: Any, broadcast: Any, lanes: int) -> Jobs:
+    """Make what runs the jobs; warn if the installed version of Spark made the choice."""
+    body = chosen(executor, context.version)
+    if body == SPARK:
+        if executor == AUTO:
+            logger.warning(
+                "spark_fast was not tested with Spark %s (but with %s): epochs run on PySpark's public interface, with the same "
+                "results and more milliseconds each. executor='spark' says that this is meant",
+                context.version,
+                ", ".join(TESTED),
+            )
+        return PublicJobs(context, lanes)
+    from penstock.engine.executor.spark_fast import FastJobs
+
+    return FastJobs(context, broadcast, lanes)

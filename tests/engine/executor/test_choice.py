@@ -1,0 +1,34 @@
+"""What is for any version of Spark uses nothing of PySpark that is private."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.executor import spark_fast
+from penstock.engine.executor.choice import TESTED, chosen
+
+ROOM = Path(spark_fast.__file__).parent
+
+
+def private_names(path: Path) -> set[str]:
+    """Return the private names that a file asks other objects for, or imports from PySpark."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            found.add(node.attr)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyspark"):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+@pytest.mark.parametrize("name", ["spark.py", "spark_public.py", "choice.py", "resident.py", "inline_epochs.py"])
+def test_the_public_body_uses_no_private_name(name):
+    assert private_names(ROOM / name) == set()
+
+
+def test_the_fast_body_does_which_is_why_it_has_a_table_of_versions():
+    assert "_jvm" in private_names(ROOM / "spark_fast.py")
+    assert {chosen("auto", version) for version in TESTED} == {"spark_fast"}
+    assert chosen("auto", "4.2.1-SNAPSHOT") == "spark"
+    assert chosen("spark", "4.2.0") == "spark"
