@@ -25,7 +25,7 @@ from penstock.operators.base import TableView
 from penstock.operators.foreign_key_join import ForeignTableUpdate, SubscriptionReceive
 from penstock.serde import Serdes
 from penstock.topology.node import Node, ProcessorNode, SinkNode, SourceNode
-from penstock.topology.topology import Topology
+from penstock.topology.topology import Topology, with_nodes
 
 
 class NodeLevels(NamedTuple):
@@ -47,7 +47,7 @@ def find_node_levels(topology: Topology, sources: dict[str, int]) -> NodeLevels:
     >>> topology = builder.build()
     >>> levels = find_node_levels(topology, find_levels(topology))
     >>> sorted(node for node, level in levels.of.items() if level == 0)
-    ['KSTREAM-JOIN-0000000007-left-repartition-sink', 'KSTREAM-KEY-SELECT-0000000001', 'KSTREAM-SOURCE-0000000000']
+    ['KSTREAM-FILTER-0000000003', 'KSTREAM-KEY-SELECT-0000000001', 'KSTREAM-SINK-0000000002', 'KSTREAM-SOURCE-0000000000']
     """
     most = len(topology.internal_topics) + max(sources.values(), default=0) + 1
     loose: frozenset[str] = frozenset()
@@ -101,7 +101,7 @@ def carry_over(topology: Topology, levels: dict[str, int]) -> tuple[Topology, di
                 level_of[source] = levels[name]
             parents.append(parent if levels[parent] == levels[name] else source)
         nodes.append(replace(node, parents=tuple(parents)))
-    return topology.with_nodes(nodes), level_of
+    return with_nodes(topology, nodes), level_of
 
 
 def _raised(topology: Topology, sources: dict[str, int], loose: frozenset[str], most: int) -> dict[str, int]:

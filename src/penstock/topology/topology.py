@@ -191,20 +191,6 @@ class Topology(ReadableTopology):
             self._children.setdefault(parent, []).append(node.name)
         return self
 
-    def with_nodes(self, nodes: Iterable[Node]) -> Topology:
-        """Return a topology with other nodes, parents before children; stores and global tables are the same."""
-        other = Topology(wrapper=self._wrapper)
-        for part in ("_stores", "_node_stores", "_globals", "_global_nodes", "_internal_topics", "_copartitions"):
-            setattr(other, part, getattr(self, part).copy())
-        for node in nodes:
-            other._nodes[node.name] = node
-            for parent in node.parents:
-                other._children.setdefault(parent, []).append(node.name)
-        for table in self._globals.values():
-            other._children[table.source.name] = [table.processor.name]
-        other._order = [*other._nodes, *other._global_nodes]
-        return other
-
     def add_global(self, store: GlobalStore, spec: StoreSpec) -> Topology:
         """Add a global store with its source and the processor that updates it."""
         check_no_topic_config(spec)
@@ -296,6 +282,21 @@ class Topology(ReadableTopology):
                 raise TopologyError(
                     f"pattern {source.pattern.pattern!r} matches a topic that source {other.name!r} already reads"
                 )
+
+
+def with_nodes(topology: Topology, nodes: Iterable[Node]) -> Topology:
+    """Return a topology with other nodes, parents before children; stores and global tables are the same."""
+    other = Topology(wrapper=topology.wrapper)
+    for part in ("_stores", "_node_stores", "_globals", "_global_nodes", "_internal_topics", "_copartitions"):
+        setattr(other, part, getattr(topology, part).copy())
+    for node in nodes:
+        other._nodes[node.name] = node
+        for parent in node.parents:
+            other._children.setdefault(parent, []).append(node.name)
+    for table in other._globals.values():
+        other._children[table.source.name] = [table.processor.name]
+    other._order = [*other._nodes, *other._global_nodes]
+    return other
 
 
 def built(topology_or_builder: Any, who: str) -> Topology:
