@@ -47,9 +47,9 @@ needs_kernels = pytest.mark.skipif(not has_kernels(), reason="kernels are switch
 
 
 def trying(examples: int) -> settings:
-    """How many examples are tried: three in five of so many, with ``PENSTOCK_LONG=1`` ten times as many."""
+    """How many examples are tried: two in five of so many, with ``PENSTOCK_LONG=1`` ten times as many."""
     return settings(
-        max_examples=10 * examples if os.environ.get("PENSTOCK_LONG") else -(-3 * examples // 5), deadline=None
+        max_examples=10 * examples if os.environ.get("PENSTOCK_LONG") else -(-2 * examples // 5), deadline=None
     )
 
 

@@ -12,7 +12,7 @@ from random_pipelines import build, stages_of, topics_of
 from penstock import Stores
 
 #: topologies in all, and ways that each is run, besides the first
-SEEDS, WAYS = 240 if os.environ.get("PENSTOCK_LONG") else 60, 4
+SEEDS, WAYS = 240 if os.environ.get("PENSTOCK_LONG") else 40, 4
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
