@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from penstock.cli.output import clean, console
+from penstock.cli.output import clean, print_table
 from penstock.cli.times import shown_time
 from penstock.record import raw_name
 
@@ -128,7 +128,7 @@ def json_line(form: Mapping[str, Any]) -> str:
 def print_letters(newest: Newest) -> None:
     """Print the letters that are kept as a table."""
     forms = newest.forms()
-    _print_table(
+    print_table(
         ("letter", "source", "node", "exception", "reason", "time (UTC)", "redriven"),
         [
             (
@@ -156,7 +156,7 @@ def print_kinds(newest: Newest, topic: str) -> None:
         (row["node"] or "-", row["exception"] or "-", f"{row['letters']:,}", f"{row['not_redriven']:,}")
         for row in newest.kinds()
     ]
-    _print_table(("node", "exception", "letters", "not redriven"), rows)
+    print_table(("node", "exception", "letters", "not redriven"), rows)
 
 
 def source_text(form: Mapping[str, Any]) -> str:
@@ -205,18 +205,3 @@ def data_text(form: Mapping[str, Any] | None) -> str:
 def _first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= REASON_LENGTH else f"{line[: REASON_LENGTH - 1]}…"
-
-
-def _print_table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console().print(table)

@@ -130,7 +130,7 @@ def show(
 def redrive(
     positions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PARTITION:OFFSET]...", help="Which letters.", show_default=False),
+        typer.Argument(metavar="PARTITION:OFFSET", help="Which letters.", show_default=False),
     ] = None,
     node: NodeOption = None,
     exception: ExceptionOption = None,

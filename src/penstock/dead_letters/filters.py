@@ -1,16 +1,10 @@
-"""Which dead letters are meant, and how many there are of each kind."""
+"""Which dead letters are meant."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from penstock.dead_letters.letter import DeadLetter
-
-#: node, exception
-LetterKind: TypeAlias = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +43,3 @@ def _is_named(exception: str | None, wanted: str) -> bool:
     (True, False, False)
     """
     return exception is not None and (exception == wanted or exception.endswith(f".{wanted}"))
-
-
-def count_kinds(letters: Iterable[DeadLetter]) -> Counter[LetterKind]:
-    """Count letters by node and exception."""
-    return Counter((letter.node, letter.exception) for letter in letters)

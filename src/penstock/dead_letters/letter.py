@@ -14,8 +14,8 @@ from penstock.record import Headers
 
 #: headers of a record that was redriven: ``letter`` (which one it was), ``time`` (when, in milliseconds), ``count`` (how often by now)
 REDRIVE_PREFIX = "__penstock.redrive."
-#: the first header that a failure adds: what is before it is the record's own
-_FIRST = HEADER_PREFIX + "exception"
+#: the first header that a failure adds: what is before it is the record's own; a late record has no exception
+_FIRST, _FIRST_OF_LATE, _LATE = (HEADER_PREFIX + name for name in ("exception", "message", "late-by-ms"))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class DeadLetter:
             name = headers[at][0]
             if not name.startswith(HEADER_PREFIX) or name in seen:
                 return at + 1
-            if name == _FIRST:
+            if name == (_FIRST_OF_LATE if _LATE in seen else _FIRST):
                 return at
             seen.add(name)
         return 0
