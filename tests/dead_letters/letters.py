@@ -33,9 +33,9 @@ def write(log: Log, rows: list[Any]) -> None:
     producer.commit()
 
 
-def records(log: Log, topic: str) -> list[LogRecord]:
-    """The committed records of a topic."""
+def records(log: Log, topic: str, *, settled: bool = True) -> list[LogRecord]:
+    """The committed records of a topic. ``settled``: no transaction is left open, the end of the last one is waited for."""
     count = log.admin.partitions([topic])[topic]
     places = [(topic, number) for number in range(count)]
-    ends = log.admin.stable_offsets(places)
+    ends = log.admin.end_offsets(places) if settled else log.admin.stable_offsets(places)
     return [record for place in places for record in log.reader().read(*place, 0, ends[place])]

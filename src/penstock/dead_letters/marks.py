@@ -103,3 +103,15 @@ def ensure_marks_topic(log: Log, topic: str) -> None:
     """Make the topic of the marks, with as many replicas as the dead-letter topic; one that is there must be compacted."""
     replication = log.admin.describe([topic])[topic].replication
     log.admin.ensure_topics([TopicSpec(topic + SUFFIX, 1, {"cleanup.policy": "compact"}, replication)])
+
+
+def wait_for_marks(log: Log, topic: str) -> None:
+    """Return when all marks that were written can be read: a commit returns before its end is in every partition."""
+    place = (topic + SUFFIX, 0)
+    end = log.admin.end_offsets([place])[place]
+    reader = log.reader()
+    try:
+        for _ in reader.read(*place, max(0, end - 1), end):
+            pass
+    finally:
+        reader.close()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from penstock.clock import Clock, SystemClock
 from penstock.dead_letters.filters import LetterFilter
 from penstock.dead_letters.letter import REDRIVE_PREFIX, DeadLetter
-from penstock.dead_letters.marks import ensure_marks_topic
+from penstock.dead_letters.marks import ensure_marks_topic, wait_for_marks
 from penstock.dead_letters.planning import RedrivePlan, RefusedLetter, plan_redrive
 from penstock.errors import BrokerError, FencedError, ProductionError
 from penstock.log.base import Log, Offsets, Producer, Row
@@ -64,6 +64,7 @@ def redrive(
         for written in writer.run(log):
             if progress is not None:
                 progress(written, len(plan.records))
+        wait_for_marks(log, topic)
     except FencedError as error:
         raise FencedError(
             f"another redrive from {topic} was begun: this one stops. What it had written stays and is not written again; what is "
