@@ -90,6 +90,15 @@ def test_letters_that_cannot_be_redriven_are_named_and_the_others_are_redriven(l
     assert values(log, "gone") == [1]
 
 
+def test_a_letter_without_the_bytes_of_its_record_is_left_and_a_tombstone_is_redriven(log):
+    """A row that time gives out names the record that moved time, of which nothing is known: a record of nulls must not come of it."""
+    row = letter_row("dead", 1)
+    write(log, [(*row[:2], None, None, *row[4:]), (*row[:3], None, *row[4:])])
+    result = redrive(log, "dead", ALL)
+    assert [(each.letter, "neither key nor value" in each.why) for each in result.refused] == [("dead-0@0", True)]
+    assert [(record.key, record.value) for record in records(log, "orders")] == [(b"k1", None)]
+
+
 @pytest.mark.parametrize("position", [(0, 1), (2, 0)])
 def test_a_position_without_a_letter_is_an_error(log, dead, position):
     dead(1)

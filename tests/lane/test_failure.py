@@ -97,7 +97,7 @@ def test_a_dead_letter_names_the_node(value):
     with driver_with(two_branches(), **policies, dead_letter_topic="dlq") as driver:
         driver.input_topic("t", **RAW).pipe(b"k", b"\xff" if value is None else value.encode())
         letter = driver.output_topic("dlq", **RAW).read()
-        node = {"0": b"INVERT", None: b"SOURCE"}[value]
+        node = {"0": b"INVERT", None: b"in"}[value]
         assert letter.headers[-1] == ("__streams.errors.node", node)
 
 

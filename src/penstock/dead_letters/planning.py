@@ -104,6 +104,11 @@ def why_not(letter: DeadLetter, partitions: Mapping[str, int]) -> str | None:
     if letter.source is None:
         return "it names no source record: it failed in a punctuation or a schedule, or is no dead letter"
     topic, partition = letter.source
+    if letter.record.key is None and letter.record.value is None:
+        return (
+            "it has neither key nor value: what failed was given out by time (a window, a buffer), and its source record is not kept; or "
+            f"Kafka Streams wrote it after a send. {letter.source_name} may show what it was: if it is to be processed again, write it anew"
+        )
     if topic not in partitions:
         return f"its source topic {topic} is gone: create it (`penstock topics create {topic} -p {partition + 1}`, or more)"
     if partition >= partitions[topic]:
