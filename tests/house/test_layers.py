@@ -59,7 +59,8 @@ ALLOWED: dict[str, set[str]] = {
     "executor": GROUND | {"serde", "state", "log", "processor", "topology", "plan", "protocol", "lane", "dev"},
     "engine": GROUND
     | {"serde", "state", "log", "processor", "operators", "topology", "plan", "protocol", "executor", "dev", "query"},
-    "admin": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "query", "engine"},
+    "admin": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "query", "engine", "dead_letters"},
+    "dead_letters": GROUND | {"log", "protocol"},
     "sql": GROUND
     | {
         "native",
@@ -97,6 +98,7 @@ ALLOWED: dict[str, set[str]] = {
         "executor",
         "query",
         "admin",
+        "dead_letters",
         "sql",
         "app",
     },

@@ -77,8 +77,8 @@ def test_no_module_and_no_class_has_an_old_name():
     for path in sorted((ROOT / "src").rglob("*.py")):
         names = [path.stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
         words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+", name)}
-        if path.stem != "dead_letters":
-            assert not words & OLD, path
+        kafkas = {"letter"} if "dead_letter" in path.as_posix() else set()  # of a dead-letter topic
+        assert not words & (OLD - kafkas), path
 
 
 #: files of which a decision says that they are no more

@@ -89,6 +89,18 @@ def test_dead_letter_keeps_raw_bytes_timestamp_and_headers():
         assert b"inverse" in headers["__streams.errors.stacktrace"]
 
 
+@pytest.mark.capability("ER4")
+@pytest.mark.parametrize("value", ["0", None])
+def test_a_dead_letter_names_the_node(value):
+    """The node whose function raised, or the source whose serde refused the bytes."""
+    policies = {"on_processing_error": "dead_letter", "on_deserialization_error": "dead_letter"}
+    with driver_with(two_branches(), **policies, dead_letter_topic="dlq") as driver:
+        driver.input_topic("t", **RAW).pipe(b"k", b"\xff" if value is None else value.encode())
+        letter = driver.output_topic("dlq", **RAW).read()
+        node = {"0": b"INVERT", None: b"in"}[value]
+        assert letter.headers[-1] == ("__streams.errors.node", node)
+
+
 @pytest.mark.capability("ER5")
 def test_a_dead_letter_has_its_raw_bytes_even_after_a_sibling_branch_has_sent():
     # Kafka Streams frees the raw record at the first send, so a later dead letter there is empty.

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from penstock.cli.bench import bench
 from penstock.cli.consume import consume
+from penstock.cli.dead_letters import dead_letters
 from penstock.cli.demo import demo
 from penstock.cli.dev import dev
 from penstock.cli.doctor import doctor
@@ -54,3 +55,4 @@ app = typer.Typer(
 for command in (run, status, reset, demo, dev, topology, produce, consume, query, doctor, config, bench, version):
     app.command()(command)
 app.add_typer(topics, name="topics")
+app.add_typer(dead_letters, name="dead-letters")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -36,3 +37,18 @@ def console() -> Console:
 
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=160)
+
+
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> None:
+    """Print a table, if there are rows; ``numbers``: all columns but the first are."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if numbers and number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    if table.row_count:
+        console().print(table)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.kafka import BootstrapOption, ClientOption, connected, pairs
-from penstock.cli.output import JsonOption, console, print_json
+from penstock.cli.output import JsonOption, print_json, print_table
 
 topics = typer.Typer(
     help="List, create, describe, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None
@@ -28,7 +28,7 @@ def list_topics(bootstrap: BootstrapOption = None, client: ClientOption = None, 
     if as_json:
         print_json([{"topic": name, "partitions": count} for name, count in found.items()])
         return
-    _print_table(("topic", "partitions"), [(name, str(count)) for name, count in found.items()])
+    print_table(("topic", "partitions"), [(name, str(count)) for name, count in found.items()], numbers=True)
     if not found:
         print("There are no topics.")
 
@@ -90,7 +90,9 @@ def describe(
     if as_json:
         print_json({"topic": name, "partitions": rows, "configs": configs})
         return
-    _print_table(("partition", "begin", "stable end", "end"), [tuple(map(str, row.values())) for row in rows])
+    print_table(
+        ("partition", "begin", "stable end", "end"), [tuple(map(str, row.values())) for row in rows], numbers=True
+    )
     for setting, value in configs.items():
         print(f"{setting}={value}")
 
@@ -113,18 +115,3 @@ def alter(
         return
     for setting, value in configs.items():
         print(f"{setting}={value}")
-
-
-def _print_table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE_HEAD)
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console().print(table)

@@ -63,7 +63,7 @@ class ProductionErrorHandler:
         work.written[topic] -= 1
         if answer == "dead_letter":
             letters = context.config["dead_letter_topic"]
-            added = error_headers(headers, origin, error)
+            added = error_headers(headers, origin, sinks, error)
             context.producer.produce([self._letter((letters, None, origin.key, origin.value, timestamp, added))])
             work.written[letters] += 1
 

@@ -94,12 +94,12 @@ class ErrorHandler:
     ) -> None:
         self._task.drop_at(node, reason)
         if answer == "dead_letter":
-            self.dead_letter(timestamp, headers, error)
+            self.dead_letter(node, timestamp, headers, error)
 
-    def dead_letter(self, timestamp: int, headers: Headers, error: BaseException) -> None:
+    def dead_letter(self, node: str, timestamp: int, headers: Headers, error: BaseException) -> None:
         """Keep the raw source record of a failure in the dead-letter topic, inside the same barrier."""
         origin, topic = self._task.origin, self._task.config["dead_letter_topic"]
-        told = error_headers(headers, origin, error)
+        told = error_headers(headers, origin, node, error)
         self._task.outputs.append(Row(topic, None, origin.key, origin.value, timestamp, told, False, origin))
 
     def fail(self, error: Exception) -> NoReturn:

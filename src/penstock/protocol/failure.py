@@ -26,8 +26,8 @@ WHERE = ("node", "origin", "function")
 DETAILS = (*WHERE, "code", "retriable", "abortable", "fatal", "passing")
 
 
-def error_headers(headers: Headers, origin: Origin, error: BaseException) -> Headers:
-    """Return the headers of a dead letter: the record's own, then those of KIP-1034."""
+def error_headers(headers: Headers, origin: Origin, node: str | None, error: BaseException) -> Headers:
+    """Return the headers of a dead letter: the record's own, those of KIP-1034, then the node that failed."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     details = {
@@ -37,6 +37,7 @@ def error_headers(headers: Headers, origin: Origin, error: BaseException) -> Hea
         "topic": origin.topic,
         "partition": str(origin.partition),
         "offset": str(origin.offset),
+        "node": node,
     }
     added = ((HEADER_PREFIX + key, None if text is None else text.encode()) for key, text in details.items())
     return (*headers, *added)
