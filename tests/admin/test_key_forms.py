@@ -38,6 +38,7 @@ CASES = [
     (Serdes.json, '{"b": [1]}', '{"b": [1]}', {"b": [1]}),
     (Serdes.json, "pear", '"pear"', "pear"),
     (Serdes.json_of(Order), '{"id": 7}', '{"id": 7}', Order(7)),
+    (Serdes.json_schema(Order), '{"id": 7}', '{"id": 7}', Order(7)),
     (WINDOWED, None, '{"key": "pear", "start": 20}', Windowed("pear", 20, 30)),
     (SESSION, None, '{"key": 7, "start": 20, "end": 25}', Windowed(7, 20, 25)),
 ]

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from penstock.errors import PenstockError
 from penstock.masking import scrubbed
+from penstock.serde.protobuf import shown_message
 
 #: on every answer: what it says holds now, and is what its type says
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -79,7 +80,7 @@ def _plain(value: Any) -> Any:
         return list(value)
     if hasattr(value, "__dict__"):
         return vars(value)
-    return str(value)
+    return shown_message(value)
 
 
 def _simple(value: Any) -> Any:

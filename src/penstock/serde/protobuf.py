@@ -44,6 +44,18 @@ def protobuf(message: type[M]) -> Serde[M]:
     return Serde(serialize, deserialize, name, _recipe=(protobuf, (message,)))
 
 
+def shown_message(value: Any) -> Any:
+    """Return a message as JSON has it, for people to read; any other object as text.
+
+    >>> from google.protobuf.struct_pb2 import Struct
+    >>> shown_message(Struct(fields={})), shown_message(1j)
+    ({}, '1j')
+    """
+    if not hasattr(value, "DESCRIPTOR"):
+        return str(value)
+    return need("google.protobuf.json_format", extra="protobuf", asked=_ASKED).MessageToDict(value)
+
+
 def _writing(message: type[M], name: str) -> Callable[[M], bytes]:
     def serialize(value: M) -> bytes:
         if value.__class__ is not message:
