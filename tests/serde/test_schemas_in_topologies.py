@@ -117,6 +117,15 @@ def test_a_value_that_does_not_fit_names_the_node_and_the_field() -> None:
     assert "writer" in str(error.value)
 
 
+def test_a_value_that_does_not_fit_is_skipped_where_that_is_asked_for() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out", value=orders)
+    with TopologyTestDriver(builder, config={"on_production_error": "skip"}) as driver:
+        driver.input_topic("in").pipe("a", {"user": "ann", "cents": 1.5})
+        driver.input_topic("in").pipe("b", {"user": "bob", "cents": 2})
+        assert driver.output_topic("out", value=orders).read_values() == [Order("bob", 2)]
+
+
 @pytest.mark.parametrize(
     ("package", "extra", "make"),
     [

@@ -44,6 +44,11 @@ def protobuf(message: type[M]) -> Serde[M]:
     return Serde(serialize, deserialize, name, _recipe=(protobuf, (message,)))
 
 
+def is_message(value: Any) -> bool:
+    """Whether a value is a message; the package need not be installed for that."""
+    return hasattr(type(value), "DESCRIPTOR") and hasattr(type(value), "SerializeToString")
+
+
 def shown_message(value: Any) -> Any:
     """Return a message as JSON has it, for people to read; any other object as text.
 
@@ -51,7 +56,7 @@ def shown_message(value: Any) -> Any:
     >>> shown_message(Struct(fields={})), shown_message(1j)
     ({}, '1j')
     """
-    if not hasattr(value, "DESCRIPTOR"):
+    if not is_message(value):
         return str(value)
     return need("google.protobuf.json_format", extra="protobuf", asked=_ASKED).MessageToDict(value)
 
