@@ -127,16 +127,16 @@ def test_a_value_that_does_not_fit_is_skipped_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "extra", "make"),
+    ("module", "package", "extra", "make"),
     [
-        ("fastavro", "avro", lambda: Serdes.avro(Order)),
-        ("google.protobuf.message", "protobuf", lambda: Serdes.protobuf(StringValue)),
-        ("jsonschema_rs", "json-schema", lambda: Serdes.json_schema({"title": "not made before"})),
+        ("fastavro", "fastavro", "avro", lambda: Serdes.avro(Order)),
+        ("google.protobuf.message", "protobuf", "protobuf", lambda: Serdes.protobuf(StringValue)),
+        ("jsonschema_rs", "jsonschema-rs", "json-schema", lambda: Serdes.json_schema({"title": "not made before"})),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch, package: str, extra: str, make: Any
+    monkeypatch: pytest.MonkeyPatch, module: str, package: str, extra: str, make: Any
 ) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"pip install 'penstock-streams\[{extra}\]'"):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf"package {package}: pip install 'penstock-streams\[{extra}\]'"):
         make()

@@ -8,6 +8,8 @@ from typing import Any
 from penstock.errors import MissingExtra
 
 DISTRIBUTION = "penstock-streams"
+#: the package that an extra brings, as pip knows it
+PACKAGES = {"avro": "fastavro", "protobuf": "protobuf", "json-schema": "jsonschema-rs"}
 
 
 def need(module: str, *, extra: str, asked: str) -> Any:
@@ -15,12 +17,12 @@ def need(module: str, *, extra: str, asked: str) -> Any:
 
     >>> need("no_such_format", extra="avro", asked="Serdes.avro")
     Traceback (most recent call last):
-    penstock.errors.MissingExtra: Serdes.avro needs the package no_such_format: pip install 'penstock-streams[avro]' ...
+    penstock.errors.MissingExtra: Serdes.avro needs the package fastavro: pip install 'penstock-streams[avro]' ...
     """
     try:
         return import_module(module)
     except ImportError as error:
         raise MissingExtra(
-            f"{asked} needs the package {module.partition('.')[0]}: pip install '{DISTRIBUTION}[{extra}]' "
+            f"{asked} needs the package {PACKAGES[extra]}: pip install '{DISTRIBUTION}[{extra}]' "
             "(on the driver and on every worker)"
         ) from error
