@@ -7,6 +7,7 @@
     │   ├── OptionError              an option that a method does not have (a TypeError, too)
     │   └── TopologyChanged          decide: it is not the program that the application's state was made with
     ├── ConfigError              change the configuration: unknown name or bad value
+    │   └── MissingExtra             install an extra: what was asked for needs a package (an ImportError, too)
     ├── StoreError               ask for another store, or at another time (unknown, closed)
     │   └── VerbError                a verb that the store does not have (an AttributeError, too)
     ├── StateError               ask at another time: the application has not started, or has ended
@@ -60,6 +61,10 @@ class TopologyChanged(TopologyError):
 
 class ConfigError(PenstockError):
     """A setting is unknown or has a value that cannot be used."""
+
+
+class MissingExtra(ConfigError, ImportError):
+    """A part of Penstock was asked for whose packages are not installed; the message says what to install."""
 
 
 class StoreError(PenstockError):

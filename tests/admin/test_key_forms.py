@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 import orjson
 import pytest
+from google.protobuf.type_pb2 import Field
 
 from penstock import Serde, Serdes, Stores
 from penstock.admin.answers import HttpError, encoded
@@ -38,6 +39,7 @@ CASES = [
     (Serdes.json, '{"b": [1]}', '{"b": [1]}', {"b": [1]}),
     (Serdes.json, "pear", '"pear"', "pear"),
     (Serdes.json_of(Order), '{"id": 7}', '{"id": 7}', Order(7)),
+    (Serdes.json_schema(Order), '{"id": 7}', '{"id": 7}', Order(7)),
     (WINDOWED, None, '{"key": "pear", "start": 20}', Windowed("pear", 20, 30)),
     (SESSION, None, '{"key": 7, "start": 20, "end": 25}', Windowed(7, 20, 25)),
 ]
@@ -92,6 +94,7 @@ def test_values_that_json_does_not_have():
         "e": float("nan"),
         "f": "\ud800",
         "g": ID,
+        "h": Field(name="n", number=3),
     }
     found = orjson.loads(encoded(value))
     assert found["a"] == {"base64": "/w=="}
@@ -101,3 +104,4 @@ def test_values_that_json_does_not_have():
     assert found["5"] == str(1 << 80)
     assert found["e"] is None
     assert found["g"] == str(ID)
+    assert found["h"] == {"name": "n", "number": 3}

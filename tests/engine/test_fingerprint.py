@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from penstock import Serde, Serdes, Stores, StreamsBuilder, TimeWindows, Topology
@@ -51,6 +52,14 @@ def test_a_store_of_another_kind_is_refused_under_an_old_name_even_where_a_chang
     ):
         check_same(recorded(with_store(Stores.key_value("seen: all"))), lru, 16, allow_change=True)
     assert not check_same(recorded(with_store(Stores.lru("seen: all", 6))), lru, 16, allow_change=True)
+
+
+def test_a_schema_may_change_and_its_framing_may_not():
+    def stored(fields, **options) -> Topology:
+        return with_store(Stores.key_value("rows", value=Serdes.avro(msgspec.defstruct("Order", fields), **options)))
+
+    assert fingerprint(stored([("a", int)])) == fingerprint(stored([("a", int), ("b", int, 0)]))
+    assert fingerprint(stored([("a", int)])) != fingerprint(stored([("a", int)], single_object=True))
 
 
 def test_what_a_function_does_is_not_in_the_fingerprint():

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from google.protobuf.type_pb2 import Field
 
 from penstock import Serdes
 from penstock.errors import ConfigError, StoreError
@@ -40,6 +41,16 @@ def test_values_of_a_serde_of_the_users_are_json():
     form = form_of(Serdes.pickle, "value")
     found = form.decode(pa.array([Serdes.pickle.serialize((1, {"at": UUID(int=0)}))]))
     assert found.to_pylist() == ['[1,{"at":"00000000-0000-0000-0000-000000000000"}]']
+
+
+def test_values_with_a_schema_are_json():
+    for serde, value, wanted in [
+        (Serdes.avro({"type": "array", "items": "long"}), [1, 2], "[1,2]"),
+        (Serdes.protobuf(Field), Field(name="n", number=3), '{"number":3,"name":"n"}'),
+        (Serdes.json_schema(list[int]), [1, 2], "[1,2]"),
+    ]:
+        found = form_of(serde, "value").decode(pa.array([serde.serialize(value)]))
+        assert found.to_pylist() == [wanted]
 
 
 def test_nothing_is_unpickled_unless_it_is_asked_for():

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from penstock.errors import PenstockError
 from penstock.masking import scrubbed
+from penstock.serde.protobuf import is_message, shown_message
 
 #: on every answer: what it says holds now, and is what its type says
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -77,9 +78,9 @@ def _plain(value: Any) -> Any:
         return value._asdict()
     if isinstance(value, list | tuple | set | frozenset):
         return list(value)
-    if hasattr(value, "__dict__"):
+    if hasattr(value, "__dict__") and not is_message(value):
         return vars(value)
-    return str(value)
+    return shown_message(value)
 
 
 def _simple(value: Any) -> Any:

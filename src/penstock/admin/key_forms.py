@@ -111,7 +111,7 @@ def key_of(serde: Serde[Any], found: Any) -> Any:
 
 def is_json(serde: Serde[Any]) -> bool:
     """Whether the bytes of a serde are JSON."""
-    return serde == Serdes.json or (serde.name or "").startswith("json_of(")
+    return serde == Serdes.json or (serde.name or "").startswith(("json_of(", "json_schema("))
 
 
 def _json_bytes(text: str) -> bytes:

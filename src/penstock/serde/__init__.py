@@ -5,6 +5,12 @@ General layout:
     base          Serde: two functions and how they travel
     primitives    string, bytes, numbers, boolean, uuid, json, void, pickle
     typed_json    json_of(type)
+    avro          avro(type or schema); its parts: avro_schema, avro_types, avro_check, avro_resolution
+    protobuf      protobuf(message)
+    json_schema   json_schema(type or schema)
+    schema_text   a schema as a dict, JSON text or a file
+    framing       which schema a value was written with
+    extras        packages that only some serdes need
     windowed      keys of time windows and sessions
     serdes        Serdes: all of the above under one name
     change        Change(new, old) on a repartition topic

@@ -7,7 +7,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from penstock.serde import primitives, typed_json
+from penstock.serde.avro import avro
 from penstock.serde.base import Serde
+from penstock.serde.json_schema import json_schema
+from penstock.serde.protobuf import protobuf
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 
 
@@ -39,6 +42,9 @@ class Serdes:
     pickle: Final[Serde[Any]] = primitives.pickle
 
     json_of = staticmethod(typed_json.json_of)
+    avro = staticmethod(avro)
+    protobuf = staticmethod(protobuf)
+    json_schema = staticmethod(json_schema)
 
     @staticmethod
     def windowed(inner: Serde[Any], size: int | timedelta | None) -> WindowedSerde:

@@ -17,8 +17,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from penstock.serde import primitives
+from penstock.serde.avro import avro_of_text
+from penstock.serde.avro_schema import has_one_form
 from penstock.serde.base import Serde
 from penstock.serde.foreign_key import CombinedKeySerde, SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
+from penstock.serde.json_schema import json_schema_of_text, json_schema_of_type
+from penstock.serde.protobuf import protobuf
 from penstock.serde.typed_json import json_of
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 
@@ -57,7 +61,20 @@ def is_stable(serde: Serde[Any]) -> bool:
         return is_stable(serde.inner)
     if isinstance(serde, SubscriptionWrapperSerde | SubscriptionResponseWrapperSerde | CombinedKeySerde):
         return all(map(is_stable, serde.__reduce__()[1]))
-    return serde in _STABLE or bool(kept_classes(serde))
+    return serde in _STABLE or bool(kept_classes(serde)) or _is_stable_by_schema(*serde.__reduce__())
+
+
+def _is_stable_by_schema(made_by: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a serde with a schema is stable. One that reads several schemas is not: it writes but one of them."""
+    if made_by is protobuf or made_by is json_schema_of_text:
+        return True
+    if made_by is json_schema_of_type:
+        return _is_kept(arguments[0])
+    if made_by is not avro_of_text:
+        return False
+    text, value_type, writer, single_object, _ = arguments
+    bare = writer is None and not single_object
+    return bare and has_one_form(text) and (value_type is None or _is_kept(value_type))
 
 
 def kept_classes(serde: Serde[Any]) -> frozenset[type]:

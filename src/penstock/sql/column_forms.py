@@ -4,7 +4,7 @@
 serde              Spark's type   what it holds
 =================  =============  ======================================
 string, uuid       string         text
-json, json_of(T)   string         JSON as it was written
+json, json_of(T)   string         JSON as it was written; of json_schema, too
 int32, int64       int, bigint    the number
 float32, float64   float, double  the number
 boolean            boolean        true or false
@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, StoreError, nearest
 from penstock.serde import Serde, Serdes
+from penstock.serde.protobuf import shown_message
 
 #: serdes that can be named, and so be known without the program; ``pickle`` runs code that the bytes name, and must be asked for
 NAMED = ("string", "json", "int32", "int64", "float32", "float64", "boolean", "uuid", "bytes")
@@ -48,9 +49,11 @@ def known_serde(said: str) -> Serde[Any] | None:
 
     >>> known_serde("Serdes.int64"), known_serde("Serdes.json_of(Order)"), known_serde("Serdes.pickle"), known_serde("")
     (Serdes.int64, Serdes.json, None, None)
+    >>> known_serde("Serdes.json_schema(Order)"), known_serde("Serdes.avro(Order)")
+    (Serdes.json, None)
     """
     name = said.removeprefix("Serdes.")
-    if name.startswith("json_of("):
+    if name.startswith(("json_of(", "json_schema(")):
         return Serdes.json
     return getattr(Serdes, name) if name in NAMED else None
 
@@ -100,7 +103,7 @@ class ColumnForm:
         """Return what makes one value."""
         if self.serde is None:
             return Serdes.boolean.deserialize
-        deserialize, encode = self.serde.deserialize, msgspec.json.Encoder(enc_hook=str).encode
+        deserialize, encode = self.serde.deserialize, msgspec.json.Encoder(enc_hook=shown_message).encode
         return lambda data: encode(deserialize(data)).decode()
 
 

@@ -1,0 +1,198 @@
+"""Avro: values by a schema, bytes by fastavro; plain values (dicts, lists, texts, numbers) or objects of a type.
+
+value → [to_builtins] → plain → [check] → fastavro → [frame] → bytes → [frame → writer's schema] → fastavro → plain → [convert] → value
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from penstock.errors import DeserializationError, SerializationError, TopologyError
+from penstock.serde.avro_check import Unchecked, checking_type, misfit, named_types
+from penstock.serde.avro_resolution import unresolved
+from penstock.serde.avro_schema import ASKED, name_of, parsed_schema, single_object_frame
+from penstock.serde.avro_types import avro_schema_of
+from penstock.serde.base import Serde
+from penstock.serde.extras import need
+from penstock.serde.framing import FRAME_SIZE, schema_in
+from penstock.serde.schema_text import SchemaLike, is_schema, schema_text
+
+#: objects that fastavro takes and gives as they are
+_KEPT = (bytes, bytearray, dt.datetime, dt.date, dt.time, UUID, Decimal)
+
+
+def avro(
+    schema: Any,
+    *,
+    value_type: Any = None,
+    writer: SchemaLike | None = None,
+    single_object: bool = False,
+    older: Sequence[SchemaLike | type] = (),
+) -> Serde[Any]:
+    """Return the Avro serde of a schema, or of a dataclass, msgspec Struct, TypedDict or other type with one.
+
+    ``schema`` is a dict, JSON text, the path of a file, or a type, of which the schema is made. Values are plain (a record is a dict), or
+    objects of the type: of ``schema``, if it is one, else of ``value_type``. A value that does not fit is refused, with its field.
+
+    ``writer``: the schema that the bytes were written with, if it is another; they are read as ``schema`` says (fields without
+    a value get their default). Such a serde only reads. ``single_object``: the schema's fingerprint stands in front of every
+    value (Avro's single-object encoding), and values of all ``older`` schemas are read as well: for stores and topics that
+    outlive a schema.
+
+    >>> class Order(msgspec.Struct):
+    ...     id: int
+    ...     note: str | None = None
+    >>> orders = avro(Order)
+    >>> orders.serialize(Order(7)), orders.deserialize(b"\\x0e\\x02\\x04hi"), orders
+    (b'\\x0e\\x00', Order(id=7, note='hi'), Serdes.avro(Order))
+    >>> orders.serialize(Order("seven"))
+    Traceback (most recent call last):
+    penstock.errors.SerializationError: Serdes.avro(Order): value['id'] is 'seven' (str), the schema says long
+    """
+    need("fastavro", extra="avro", asked=ASKED)
+    if older and not single_object:
+        raise TopologyError(
+            f"{ASKED}: older= needs single_object=True: bare Avro does not say which schema a value has"
+        )
+    if writer is not None and single_object:
+        raise TopologyError(
+            f"{ASKED}: writer= or single_object=True, not both: a single object names its writer's schema (older=)"
+        )
+    if not is_schema(schema):
+        if value_type is not None:
+            raise TopologyError(f"{ASKED}: value_type= goes with a schema; {schema!r} is a type already")
+        value_type = schema
+    written = None if writer is None else _text(writer)
+    return avro_of_text(_text(schema), value_type, written, single_object, tuple(map(_text, older)))
+
+
+def _text(schema: Any) -> str:
+    return schema_text(schema if is_schema(schema) else avro_schema_of(schema), asked=ASKED)
+
+
+@lru_cache(maxsize=256)
+def avro_of_text(
+    text: str, value_type: Any, writer: str | None, single_object: bool, older: tuple[str, ...]
+) -> Serde[Any]:
+    """Return the serde of schemas as text: how it travels to a worker, which makes it once."""
+    parsed = parsed_schema(text)
+    name = f"avro({name_of(parsed, value_type)}{', single_object=True' if single_object else ''})"
+    read: Callable[[bytes], Any]
+    if single_object:
+        body, frame = _writing(parsed, name, value_type), single_object_frame(parsed)
+        serialize = _framed(body, frame)
+        read = _read_framed(
+            {frame: parsed} | {single_object_frame(one): one for one in map(parsed_schema, older)}, parsed
+        )
+    elif writer is not None:
+        serialize, read = _refusing(name), _read_bare(parsed_schema(writer), parsed)
+    else:
+        serialize, read = _writing(parsed, name, value_type), _read_bare(parsed, parsed)
+    recipe = (avro_of_text, (text, value_type, writer, single_object, older))
+    return Serde(serialize, read if value_type is None else _converted(read, value_type), name, _recipe=recipe)
+
+
+def _writing(parsed: Any, name: str, value_type: Any) -> Callable[[Any], bytes]:
+    write = need("fastavro", extra="avro", asked=ASKED).schemaless_writer
+    named = named_types(parsed)
+    try:
+        checked = checking_type(parsed, named)
+    except Unchecked:
+        checked = None
+    plain_of, convert = msgspec.to_builtins, msgspec.convert
+
+    def refuse(value: Any, error: Exception | None) -> SerializationError:
+        return SerializationError(f"Serdes.{name}: {misfit(value, parsed, named) or error}")
+
+    def serialize(value: Any) -> bytes:
+        if value_type is not None:
+            value = plain_of(value, builtin_types=_KEPT)
+        fits = False
+        if checked is not None:
+            try:
+                convert(value, checked, builtin_types=_KEPT)
+                fits = True
+            except msgspec.ValidationError:  # what that type does not take may still fit
+                pass
+        if not fits and misfit(value, parsed, named) is not None:
+            raise refuse(value, None)
+        out = BytesIO()
+        try:
+            write(out, parsed, value, strict_allow_default=True)
+        except Exception as error:
+            raise refuse(value, error) from error
+        return out.getvalue()
+
+    return serialize
+
+
+def _framed(body: Callable[[Any], bytes], frame: bytes) -> Callable[[Any], bytes]:
+    return lambda value: frame + body(value)
+
+
+def _refusing(name: str) -> Callable[[Any], bytes]:
+    def serialize(value: Any) -> bytes:
+        raise SerializationError(
+            f"Serdes.{name} with writer= only reads: give the sink, store or repartition a serde without it, or use single_object=True"
+        )
+
+    return serialize
+
+
+def _read_bare(writer: Any, reader: Any) -> Callable[[bytes], Any]:
+    read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
+    target = _target(writer, reader)
+
+    def deserialize(data: bytes) -> Any:
+        source = BytesIO(data)
+        value = read(source, writer, target)
+        if source.tell() != len(data):
+            raise _left_over(len(data) - source.tell())
+        return value
+
+    return deserialize
+
+
+def _read_framed(known: dict[bytes, Any], reader: Any) -> Callable[[bytes], Any]:
+    read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
+    targets = {frame: (writer, _target(writer, reader)) for frame, writer in known.items()}
+
+    def deserialize(data: bytes) -> Any:
+        writer, target = schema_in(data, targets)
+        source = BytesIO(data)
+        source.seek(FRAME_SIZE)
+        value = read(source, writer, target)
+        if source.tell() != len(data):
+            raise _left_over(len(data) - source.tell())
+        return value
+
+    return deserialize
+
+
+def _target(writer: Any, reader: Any) -> Any:
+    """Return the schema to resolve to, None if none is needed; refuse one that no value could be resolved to."""
+    if writer == reader:
+        return None
+    if (why := unresolved(writer, reader)) is not None:
+        raise TopologyError(f"{ASKED}: values of the writer's schema cannot be read by the reader's: {why}")
+    return reader
+
+
+def _left_over(size: int) -> DeserializationError:
+    return DeserializationError(
+        f"{size} bytes are left over after the value: it was written with another schema (give that one as writer=), "
+        "or a frame stands in front of it"
+    )
+
+
+def _converted(read: Callable[[bytes], Any], value_type: Any) -> Callable[[bytes], Any]:
+    convert = msgspec.convert
+    return lambda data: convert(read(data), value_type, builtin_types=_KEPT)
