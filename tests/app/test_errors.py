@@ -80,7 +80,7 @@ def test_an_exception_says_node_record_and_line_and_nothing_is_committed(start, 
 
 
 LETTERS = ("__streams.errors.exception", "__streams.errors.message", "__streams.errors.topic",
-           "__streams.errors.partition", "__streams.errors.offset", "__streams.errors.node")  # fmt: skip
+           "__streams.errors.partition", "__streams.errors.offset")  # fmt: skip
 
 
 def plain(rows):

@@ -17,7 +17,7 @@ def test_a_letter_says_what_failed_and_gives_back_the_record():
     found = letter(error_headers(ORIGIN.headers, ORIGIN, "parse", ValueError("bad")))
     assert (found.node, found.exception, found.reason) == ("parse", "ValueError", "bad")
     assert (found.source_name, found.name) == ("orders-3@17", "dead-0@9")
-    assert found.details["stacktrace"] == "ValueError: bad\n"
+    assert found.details["stacktrace"] == "ValueError: bad\nat node: parse\n"
     topic, partition, key, value, time, headers = found.again(70)
     assert (topic, partition, key, value, time) == ("orders", 3, b"k", b"v", 50)
     assert headers == (

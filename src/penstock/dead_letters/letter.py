@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.log.base import LogRecord, Row, TopicPartition
-from penstock.protocol.failure import HEADER_PREFIX
+from penstock.protocol.failure import HEADER_PREFIX, NODE_LINE
 from penstock.record import Headers
 
 #: headers of a record that was redriven: ``letter`` (which one it was), ``time`` (when, in milliseconds), ``count`` (how often by now)
@@ -23,7 +23,7 @@ class DeadLetter:
     """A dead letter. What its headers do not say is None: a late record has no exception, a letter of Kafka's no node.
 
     >>> told = [("own", b"1"), (_FIRST, b"ValueError"), (f"{HEADER_PREFIX}topic", b"in"), (f"{HEADER_PREFIX}partition", b"2"),
-    ...         (f"{HEADER_PREFIX}offset", b"7"), (f"{HEADER_PREFIX}node", b"parse")]
+    ...         (f"{HEADER_PREFIX}offset", b"7"), (f"{HEADER_PREFIX}stacktrace", b"at node: parse\\n")]
     >>> letter = DeadLetter(LogRecord("dead", 0, 5, b"k", b"v", 9, tuple(told)))
     >>> letter.name, letter.source, letter.offset, letter.node, letter.exception
     ('dead-0@5', ('in', 2), 7, 'parse', 'ValueError')
@@ -52,7 +52,8 @@ class DeadLetter:
     @property
     def node(self) -> str | None:
         """The node that failed; of a row that a topic refused the sinks that may have written it."""
-        return self.details.get("node")
+        last = self.details.get("stacktrace", "").rstrip("\n").rpartition("\n")[2]
+        return self.details.get("node") or (last.removeprefix(NODE_LINE) if last.startswith(NODE_LINE) else None)
 
     @property
     def exception(self) -> str | None:

@@ -23,21 +23,25 @@ from penstock.topology.functions import takes
 HEADER_PREFIX = "__streams.errors."
 #: what errors know besides their text: of a record, of a cluster, of Spark
 WHERE = ("node", "origin", "function")
+#: begins the last line of a dead letter's stack trace, which names the node
+NODE_LINE = "at node: "
 DETAILS = (*WHERE, "code", "retriable", "abortable", "fatal", "passing")
 
 
 def error_headers(headers: Headers, origin: Origin, node: str | None, error: BaseException) -> Headers:
-    """Return the headers of a dead letter: the record's own, those of KIP-1034, then the node that failed."""
+    """Return the headers of a dead letter: the record's own, then those of KIP-1034.
+
+    Kafka has no header for the node that failed: the last line of the stack trace names it.
+    """
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     details = {
         "exception": name,
         "message": str(error),
-        "stacktrace": "".join(traceback.format_exception(error)),
+        "stacktrace": "".join(traceback.format_exception(error)) + ("" if node is None else f"{NODE_LINE}{node}\n"),
         "topic": origin.topic,
         "partition": str(origin.partition),
         "offset": str(origin.offset),
-        "node": node,
     }
     added = ((HEADER_PREFIX + key, None if text is None else text.encode()) for key, text in details.items())
     return (*headers, *added)
