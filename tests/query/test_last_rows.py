@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.query import last_rows
+from penstock.sql import last_rows
 from penstock.sql.last_rows import LastRows, numbers_at_end
 
 ROWS = st.lists(st.tuples(st.one_of(st.none(), st.binary(max_size=3)), st.one_of(st.none(), st.binary(max_size=3))))

@@ -252,7 +252,7 @@ def share_stores(plan: Plan) -> Plan:
 def follow_tables(plan: Plan) -> Plan:
     """Note which tables a node only reads that an earlier step of the epoch writes: records have come back to them.
 
-    A foreign-key join alone need not follow them: it answers for the newest rows.
+    A foreign-key join need not follow them, where no other node of its step does: it answers for the newest rows.
     """
     topology = plan.topology
     level = {name: step.level for step in plan.steps for name in step.nodes}
@@ -263,13 +263,13 @@ def follow_tables(plan: Plan) -> Plan:
         if store in topology.stores_of(name)
         and any(level[writer] < level[name] for writer in writers_of(topology, store))
     }
-    followed = {store for name, store in behind if not _is_foreign_key(topology.nodes[name])}
-    known = {store for store in followed if topology.stores[store].kind in FOLLOWED} - plan.loose
+    wanted = {(store, level[name]) for name, store in behind if not _is_foreign_key(topology.nodes[name])}
+    known = {pair for pair in wanted if topology.stores[pair[0]].kind in FOLLOWED and pair[0] not in plan.loose}
     follows: dict[str, frozenset[str]] = {}
     for name, store in sorted(behind):
-        if store in known:
+        if (store, level[name]) in known:
             follows[name] = follows.get(name, frozenset()) | {store}
-    return replace(plan, follows=follows, loose=plan.loose | (followed - known))
+    return replace(plan, follows=follows, loose=plan.loose | {store for store, _ in wanted - known})
 
 
 def _is_foreign_key(node: Node) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.protocol.chunk import Wrap, chunk_of, opened_chunk
-from penstock.protocol.envelope import PENDING
+from penstock.protocol.envelope import SINK
 
 #: a chunk is closed once it holds as many bytes
 PARCEL_BYTES = 1 << 22
@@ -78,7 +78,7 @@ def _by_lane(batch: pa.RecordBatch, lanes: int) -> Iterator[tuple[int, pa.Record
         return
     raw = "shard" in batch.schema.names
     if not raw:
-        going = batch["kind"].to_numpy() <= PENDING
+        going = batch["kind"].to_numpy() < SINK
         if not going.all():
             yield _FINAL, batch if not going.any() else batch.filter(pa.array(~going))
             if not going.any():

@@ -378,8 +378,9 @@ class TopologyTestDriver:
     def _enqueue(self, raw: Raw) -> None:
         source = self._lanes.source_of(raw.topic)
         assert source is not None
-        # rows on their way to a later step keep their order, whatever topic and partition they are in
-        place = ("", -1) if self._lanes.sources[source].internal else (raw.topic, raw.partition)
+        place = (raw.topic, raw.partition)
+        if self._lanes.sources[source].internal:  # rows on their way to a later step keep their order in all partitions
+            place = ("" if self._lanes.carried else raw.topic, -1)
         if place not in self._queues:
             self._queues[place] = RecordQueue(self._decode)
         if self._queues[place].add(raw):
