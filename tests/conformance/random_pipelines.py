@@ -241,7 +241,12 @@ def topics_of(stages: list[str]) -> tuple[str, ...]:
 
 def build(builder: Any, seed: str) -> None:
     """Build a topology."""
+    build_stages(builder, stages_of(seed), seed)
+
+
+def build_stages(builder: Any, stages: list[str], seed: str) -> None:
+    """Build a topology of these stages, with the parameters of a seed."""
     stream, random = other(builder, "a"), Random(f"parameters {seed}")
-    for number, name in enumerate(stages_of(seed)):
+    for number, name in enumerate(stages):
         stream = (STAGES | LAST)[name](stream, builder, random, f"{name}-{number}")
     stream.repartition(**TEXT).to("out", **TEXT)  # rows of a key leave in one shard

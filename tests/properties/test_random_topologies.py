@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from one_result import any_way, first_way, records, run
-from operator_families import TEXT, both
-from random_pipelines import build, stages_of, topics_of
+from operator_families import TEXT, both, in_order_of_partition_times
+from random_pipelines import build, build_stages, stages_of, topics_of
 
 from penstock import Stores
 
@@ -59,3 +59,64 @@ def test_what_comes_back_to_its_own_table_meets_it_as_of_its_source_record(store
         barrier=barrier,
     )
     assert found == {b"x": [(b"x1/None/first", 1), (b"x2/None/later", 5)]}
+
+
+#: what random topologies have found: stages of a topology, its parameters, records; shrunk
+FOUND = {
+    "what a released row has changed in a cache leaves with it": (
+        ["joined_with_versions", "final_windows"],
+        "127",
+        [
+            ("b", "key8", "u9", 49),
+            ("a", "key12", "t14", 55),
+            ("b", "key20", "v22", 71),
+            ("a", "key8", "s21", 92),
+            ("a", "key20", "s23", 97),
+            ("a", None, "u45", 194),
+            ("a", "key18", "u48", 205),
+            ("a", "key11", "s49", 216),
+        ],
+    ),
+    "unmatched rows have one order, whichever side gives them out": (
+        ["joined_with_a_stream", "two_branches", "joined_with_a_table"],
+        "126",
+        [("a", "key24", "u34", 107), ("b", "key23", "u38", 107), ("b", "key5", "u43", 137), ("b", "key8", "v45", 140)],
+    ),
+    "unmatched rows are due by the clock of both sides": (
+        ["joined_with_a_stream", "joined_with_a_stream", "re_keyed"],
+        "373",
+        [("b", "key26", "s13", 56), ("a", "key0", "t18", 50), ("b", "key2", "v22", 81), ("b", "key26", "u23", 87)],
+    ),
+    "a released row meets the history of its own time": (
+        ["joined_with_a_stream", "joined_with_versions", "aggregated"],
+        "207",
+        [("b", "key17", "v7", 6), ("b", "key17", "s10", 17), ("b", "key3", "v24", 74)],
+    ),
+    "the side of a join that was not re-keyed waits for the other": (
+        ["joined_with_a_table", "in_sliding_windows", "joined_with_a_stream"],
+        "31",
+        [("a", "key12", "s41", 213), ("b", "key7", "t40", 216), ("a", "key18", "v46", 254), ("a", "key19", "u49", 265)],
+    ),
+    "what a record became comes behind the record": (
+        ["spread", "table_joined_with_its_groups"],
+        "67",
+        [("a", "key25", "u40", 169), ("a", "key2", "v49", 212)],
+    ),
+}
+
+
+@pytest.mark.parametrize("found", FOUND)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_random_topologies_have_found(found: str, partitions: int) -> None:
+    stages, seed, unordered = FOUND[found]
+    steps = in_order_of_partition_times(unordered, partitions)
+
+    def topology(builder: Any, _: Random) -> None:
+        build_stages(builder, stages, seed)
+
+    expected = run(topology, "", steps, **first_way(partitions))
+    assert expected or found.startswith("a released")
+    for shards in (1, 2, 16):
+        for barrier in (1, None, "each"):
+            how = {"shards": shards, "lanes": 1, "partitions": partitions, "barrier": barrier}
+            assert run(topology, "", steps, **how) == expected, how

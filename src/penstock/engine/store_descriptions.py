@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.engine.fingerprint import MATTERS
 from penstock.engine.record import EpochRecord, unpack
 from penstock.operators.table_source import TableSource
 from penstock.plan.plan import Plan
@@ -18,20 +19,7 @@ from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.node import SourceNode
 
 #: options of a store that decide what its changelog rows mean and which of them are seen
-OPTIONS = (
-    "persistent",
-    "logged",
-    "timestamped",
-    "ttl",
-    "retention",
-    "window_size",
-    "retain_duplicates",
-    "time_ordered",
-    "history",
-    "segment_interval",
-    "max_entries",
-    "source_topic",
-)
+OPTIONS = tuple(name for name in MATTERS if name != "log_headers")
 
 
 class StoreDescription(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from heapq import merge
 from itertools import chain
@@ -10,12 +10,12 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from penstock.state.base import BytesStore, OrderedRows, Sealed, ShardState, prefix_end
-from penstock.state.run_overlay import RunOverlayMap
+from penstock.state.base import BytesStore, Sealed, ShardState
+from penstock.state.run_overlay import ReadOnlyMap, RunOverlayMap
 from penstock.state.runs import RunRows, has_deleted
 
 
-class OverlayMap:
+class OverlayMap(ReadOnlyMap):
     """One map: rows written above a base. A row of None is deleted."""
 
     def __init__(self, base: BytesStore | None, rows: dict[bytes, bytes | None]) -> None:
@@ -51,22 +51,6 @@ class OverlayMap:
         below = () if self._base is None else self._base.range(lower, upper, reverse)
         kept = (row for row in below if row[0] not in rows)
         return merge(above, kept, key=itemgetter(0), reverse=reverse)
-
-    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
-        """Return the rows whose keys begin with each prefix, in key order."""
-        return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
-
-    def count(self) -> int:
-        """Return the number of entries."""
-        return sum(1 for _ in self.range(None, None))
-
-    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Refuse: an overlay is read; what is written waits for the barrier."""
-        raise NotImplementedError("an overlay is not written to")
-
-    def load(self, rows: OrderedRows | RunRows) -> None:
-        """Refuse, as well."""
-        raise NotImplementedError("an overlay is not written to")
 
 
 def _above(base: BytesStore | None, written: list[Collection[tuple[bytes, bytes | None]]]) -> BytesStore:

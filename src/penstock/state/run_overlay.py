@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -14,7 +15,31 @@ from penstock.state.runs import RunRows, find_column, loops
 CHUNK = 256
 
 
-class RunOverlayMap:
+class ReadOnlyMap(ABC):
+    """What is read of a map with pending rows above it. Writes wait for the barrier."""
+
+    @abstractmethod
+    def range(self, lower: bytes | None, upper: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate lower <= key < upper in key order, or backwards."""
+
+    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
+        """Return the rows whose keys begin with each prefix, in key order."""
+        return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        return sum(1 for _ in self.range(None, None))
+
+    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Refuse: an overlay is read; what is written waits for the barrier."""
+        raise NotImplementedError("an overlay is not written to")
+
+    def load(self, rows: OrderedRows | RunRows) -> None:
+        """Refuse, as well."""
+        raise NotImplementedError("an overlay is not written to")
+
+
+class RunOverlayMap(ReadOnlyMap):
     """One map: a run without deleted rows above a base.
 
     >>> from penstock.state.memory import MemoryMap
@@ -73,19 +98,3 @@ class RunOverlayMap:
                 upper = rows[-1][0]
             else:
                 lower = rows[-1][0] + b"\x00"
-
-    def under(self, prefixes: list[bytes]) -> list[list[tuple[bytes, bytes]]]:
-        """Return the rows whose keys begin with each prefix, in key order."""
-        return [list(self.range(prefix, prefix_end(prefix))) for prefix in prefixes]
-
-    def count(self) -> int:
-        """Return the number of entries."""
-        return sum(1 for _ in self.range(None, None))
-
-    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Refuse: an overlay is read; what is written waits for the barrier."""
-        raise NotImplementedError("an overlay is not written to")
-
-    def load(self, rows: OrderedRows | RunRows) -> None:
-        """Refuse, as well."""
-        raise NotImplementedError("an overlay is not written to")
