@@ -97,6 +97,11 @@ FOUND = {
         "31",
         [("a", "key12", "s41", 213), ("b", "key7", "t40", 216), ("a", "key18", "v46", 254), ("a", "key19", "u49", 265)],
     ),
+    "what comes back is never the first of its record": (
+        ["merged_with_itself_re_keyed", "held_back"],
+        "162",
+        [("a", "key22", "t43", 221), ("a", "key13", "s44", 232)],
+    ),
     "what a record became comes behind the record": (
         ["spread", "table_joined_with_its_groups"],
         "67",
