@@ -120,7 +120,7 @@ def test_what_random_topologies_have_found(found: str, partitions: int) -> None:
         build_stages(builder, stages, seed)
 
     expected = run(topology, "", steps, **first_way(partitions))
-    assert expected or found.startswith("a released")
+    assert expected or partitions > 1  # time may not come far enough
     for shards in (1, 2, 16):
         for barrier in (1, None, "each"):
             how = {"shards": shards, "lanes": 1, "partitions": partitions, "barrier": barrier}
