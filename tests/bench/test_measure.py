@@ -62,7 +62,7 @@ def test_a_child_with_a_session_of_its_own_belongs_to_the_program(family):
 def test_processor_time_and_memory_of_children_count(family):
     footprint = Footprint(family.pid)
     footprint.sample()
-    assert footprint.cpu_seconds >= 0.5
+    assert footprint.cpu_seconds >= 0.45  # half a second, in ticks of a hundredth, rounded down for each kind of time
     assert footprint.peak_bytes >= footprint.peak_proportional_bytes >= 200_000_000
     assert sum(usage.processes for usage in footprint.roles.values()) == 2
     assert footprint.roles["program"].peak_bytes < 200_000_000

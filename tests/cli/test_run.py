@@ -188,7 +188,7 @@ def test_an_exception_in_a_lane_is_told_in_a_few_lines(place, ended):
         f"  function: checked ({place.file}:{line}), raised at line {line + 2}",
         "(--traceback shows the way through the lane)",
     ]
-    assert not re.search("[Pp]y4[Jj]|Traceback|WARN", err)
+    assert not re.search("[Pp]y4[Jj]|Traceback|WARN", err), err
     assert (place.status()["epoch"], place.status()["lag"]) == (0, 0)  # nothing was committed, so nothing is known
 
 

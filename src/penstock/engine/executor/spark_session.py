@@ -203,10 +203,18 @@ def stop_session(session: Any) -> None:
     """Stop Spark; a JVM that has ended by itself needs no more."""
     from py4j.protocol import Py4JError
 
+    _let_accumulators_end(session)
     try:
         session.stop()
     except (Py4JError, ConnectionError) as error:
         logger.warning("Spark could not be stopped: %s", _gist(error))
+
+
+def _let_accumulators_end(session: Any) -> None:
+    """Keep PySpark's accumulator server quiet: a job that ends with Spark resets its connection, which it would print as a traceback."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: logger.debug("a connection of Spark's accumulators was reset", exc_info=True)
 
 
 @contextmanager
