@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import decoding, mixed, run
+from penstock.lane import mixed, run
 from penstock.lane.output import StepOutput
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
@@ -226,10 +226,7 @@ def both_ways(
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
-            for room, name, size in (
-                (run, "PART", 9), (fallback, "SMALL", 3), (fold, "SLICE", 2), (decoding, "SOME", 8),
-                (decoding, "HALVED", 2),
-            ):  # fmt: skip
+            for room, name, size in ((run, "PART", 9), (fallback, "SMALL", 3), (fold, "SLICE", 2)):
                 patch.setattr(
                     room, name, size
                 )  # what is around a record that cannot go by column is a part of so few records

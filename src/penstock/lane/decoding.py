@@ -193,10 +193,6 @@ class Sources:
             return None
 
 
-#: rows that are read at a time where one of them cannot be
-SOME = 512
-#: so few are then read one by one
-HALVED = 64
 #: what the nodes behind a topic of ours read by column themselves
 _READ_BY_NODES = (SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde)
 
@@ -220,28 +216,23 @@ def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list
 def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
     """Return a decoded column, None where a row cannot be read, and the places of these rows.
 
-    Some rows at a time, then halves of those that hold such a row, down to few: most are read by column.
-
     >>> read_rows(pa.array([b"1", b"{", None, b"2"]), Serdes.json)
     ([1, None, None, 2], [1])
     """
     if isinstance(serde, _READ_BY_NODES):
         return data.to_pylist(), []
+    found = decode_all(serde, data)
+    if found is not None:
+        return found, []
     items: list[Any] = []
     bad: list[int] = []
-    waiting = [(begin, min(begin + SOME, len(data))) for begin in range(0, len(data), SOME)][::-1]
-    while waiting:
-        begin, end = waiting.pop()
-        found = decode_all(serde, data[begin:end])
-        if found is not None:
-            items += found
-        elif end - begin > HALVED:
-            middle = (begin + end) // 2
-            waiting += [(middle, end), (begin, middle)]
-        else:
-            each = [decode_all(serde, [row]) for row in data[begin:end].to_pylist()]
-            items += [None if one is None else one[0] for one in each]
-            bad += [place for place, one in enumerate(each, begin) if one is None]
+    decode = serde.deserialize
+    for place, row in enumerate(data.to_pylist()):
+        try:
+            items.append(None if row is None else decode(row))
+        except Exception:  # as above
+            items.append(None)
+            bad.append(place)
     return items, bad
 
 
