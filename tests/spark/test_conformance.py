@@ -1,10 +1,11 @@
-"""Every topology of the conformance suite gives through Spark and a real broker what it gives in the test driver.
+"""Every topology of the conformance suite, and random ones, give through Spark and a real broker what they give in the test driver.
 
 Compared, for the same input and the same cuts: the committed records of every topic (of each key in order: value, timestamp,
 headers, partition), the last row of each key in every changelog, the contents of every store, also as a machine without any state
 restores it, and what was dropped and why.
 
-Each topology runs in one layout, all of them in turn; with ``PENSTOCK_LONG=1`` each runs in all.
+Each topology runs in one layout, all of them in turn; with ``PENSTOCK_LONG=1`` each runs in all, and there are ten times as many
+random ones.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from random import Random
 
 import operator_families
 import pytest
+import random_pipelines
 from tests.spark import families
 from tests.spark.runs import Case, Layout
 from tests.spark.same import assert_same
@@ -50,12 +52,14 @@ ALL = {
         f"family_{name}": partial(topology, random=Random(name))
         for name, topology in operator_families.FAMILIES.items()
     },
+    **{f"random_{seed}": partial(random_pipelines.build, seed=str(seed)) for seed in range(140 if LONG else 14)},
 }
 
 
 def cases():
     for number, name in enumerate(ALL):
-        layouts = (*LAYOUTS, *MANY_EPOCHS) if LONG else (LAYOUTS[number % len(LAYOUTS)],)
+        every = LONG and not name.startswith("random_")
+        layouts = (*LAYOUTS, *MANY_EPOCHS) if every else (LAYOUTS[number % len(LAYOUTS)],)
         for layout in layouts:
             yield pytest.param(name, layout, id=f"{name} ({layout})")
 
