@@ -32,6 +32,10 @@ from penstock.log.kafka import KafkaLog
 #: what ``--quick`` runs
 QUICK = ("stateless-100b", "rekey-aggregate", "tumbling", "stream-table-join")
 QUICK_SYSTEMS = ("java", "penstock")
+#: at the same distance between commits: with a backlog Penstock commits every one or two seconds, with live records ten times a second
+SAME_DISTANCE = dict.fromkeys(Kind, ("java-2s", "penstock")) | dict.fromkeys(
+    (Kind.LATENCY, Kind.RESTART), ("java", "penstock")
+)
 #: several epochs even of few records: what one leaves behind, the next must find
 QUICK_SETTINGS = ("max_epoch_records=25000",)
 
@@ -49,10 +53,10 @@ WRITTEN_ONCE = (Kind.RATE, Kind.RESTORE)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. ``records`` None: as many as the workload says."""
+    """What to run. ``systems`` none: those of ``SAME_DISTANCE``; ``records`` None: as many as the workload says."""
 
     workloads: Sequence[str] = ()
-    systems: Sequence[str] = QUICK_SYSTEMS
+    systems: Sequence[str] = ()
     records: int | None = None
     rounds: int = 3
     quick: bool = False
@@ -71,9 +75,14 @@ class Plan:
         records = self.records or (workload.quick if self.quick else workload.size.records)
         return replace(workload.size, records=records)
 
-    def chosen_systems(self) -> list[System]:
-        """Return the systems."""
-        return [named(SYSTEMS, name, "system") for name in self.systems]
+    def chosen_systems(self, workload: Workload) -> list[System]:
+        """Return the systems that run a workload.
+
+        >>> [[system.name for system in Plan().chosen_systems(WORKLOADS[name])] for name in ("count-sum", "latency-5k")]
+        [['java-2s', 'penstock'], ['java', 'penstock']]
+        """
+        default = QUICK_SYSTEMS if self.quick else SAME_DISTANCE[workload.kind]
+        return [named(SYSTEMS, name, "system") for name in self.systems or default]
 
 
 def named(known: dict[str, Any], name: str, what: str) -> Any:
@@ -112,14 +121,14 @@ def machine() -> dict[str, Any]:
 
 def perform(plan: Plan, tell: Callable[[Outcome, str], None] = lambda outcome, workload: None) -> Outcome:
     """Start a broker, run everything that the plan says; ``tell`` is called after each workload."""
-    chosen, systems = plan.chosen(), plan.chosen_systems()
+    chosen = [(workload, size, plan.chosen_systems(workload)) for workload, size in plan.chosen()]
     outcome = Outcome(plan)
     with progress_bar() as progress, Broker(heap_mb=1024) as broker:
         log = KafkaLog(broker.bootstrap_servers)
         settings = [*(QUICK_SETTINGS if plan.quick else ()), *plan.settings]
         stage = Stage(broker, log, progress, plan.threads, settings, plan.profile)
         try:
-            for number, (workload, size) in enumerate(chosen):
+            for number, (workload, size, systems) in enumerate(chosen):
                 outcome.sizes[workload.name] = size
                 _perform(stage, workload, size, systems, outcome, first=number == 0)
                 tell(outcome, workload.name)

@@ -19,7 +19,13 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 def bench(
     workloads: Annotated[list[str] | None, typer.Argument(help="Names; without one, all.", show_default=False)] = None,
-    systems: Annotated[str, typer.Option(help="Names, with commas between them.")] = "java,penstock",
+    systems: Annotated[
+        str | None,
+        typer.Option(
+            help="Names, with commas between them.",
+            show_default="Penstock, and Kafka Streams at the same distance between commits",
+        ),
+    ] = None,
     records: Annotated[
         int | None, typer.Option(help="Records of each workload.", min=1, show_default="its own")
     ] = None,
@@ -57,7 +63,7 @@ def bench(
     given: dict[str, Any] = {"threads": threads, "rounds": rounds or (1 if quick else 3)}
     plan = command.Plan(
         workloads=workloads or (),
-        systems=systems.split(","),
+        systems=systems.split(",") if systems else (),
         records=records,
         quick=quick,
         profile=profile,
