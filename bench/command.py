@@ -8,10 +8,13 @@ the system: they share the machine.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import platform
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -116,7 +119,16 @@ class Outcome:
 
 def machine() -> dict[str, Any]:
     """Say where this runs."""
-    return {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
+    system = {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
+    return {**system, "date": time.strftime("%Y-%m-%d"), "commit": commit()}
+
+
+def commit() -> str:
+    """Return the commit that is measured; empty outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    with contextlib.suppress(OSError):
+        return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
+    return ""
 
 
 def perform(plan: Plan, tell: Callable[[Outcome, str], None] = lambda outcome, workload: None) -> Outcome:

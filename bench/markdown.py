@@ -28,7 +28,8 @@ def page(data: dict[str, Any]) -> Iterator[str]:
     machine, plan = data["machine"], data["plan"]
     yield (
         f"{machine['cores']} cores with the broker, {machine['system']}, Python {machine['python']}; {plan['threads']} threads or lanes, "
-        f"rounds: {plan['rounds']}, of which medians are shown (least to most)."
+        f"rounds: {plan['rounds']}, of which medians are shown (least to most). Commit {machine.get('commit') or 'unknown'}, "
+        f"{machine.get('date') or 'date unknown'}."
     )
     yield ""
     for name, size in data["workloads"].items():
