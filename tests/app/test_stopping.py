@@ -27,6 +27,9 @@ PROGRAM = """
 import os
 import sys
 import time
+from dataclasses import dataclass
+
+import msgspec
 
 from penstock import App, Serdes, StreamsBuilder
 from penstock.engine.executor.spark_session import make_session, stop_session
@@ -35,9 +38,22 @@ spark_settings = {{"spark.driver.memory": "512m", "spark.ssl.keyPassword": "{hus
 shared = []
 
 
+@dataclass
+class Total:
+    count: int = 0
+
+
+class Line(msgspec.Struct):
+    text: str
+
+
 def slow(value):
     time.sleep(0.005)
-    return value
+    return Line(value)
+
+
+def add(key, line, total):
+    return Total(total.count + bool(line.text))
 
 
 def exhaust(step, epoch):
@@ -53,7 +69,8 @@ def exhaust(step, epoch):
 def make():
     builder = StreamsBuilder()
     lines = builder.stream("{lines}", key=Serdes.string, value=Serdes.string).map_values(slow)
-    lines.group_by_key().count(store="counts").to_stream().to("{out}", value=Serdes.int64)
+    totals = lines.group_by_key(value=Serdes.json_of(Line)).aggregate(Total, add, store="counts", value=Serdes.json_of(Total))
+    totals.to_stream().map_values(lambda total: total.count).to("{out}", value=Serdes.int64)
     app = App(builder, application_id="{application}", bootstrap_servers="{servers}", master="local[1]", shards=2,
               state_dir="{folder}/state-{application}", kafka={{"sasl.password": "{hush}"}},
               spark_settings=spark_settings, spark=shared[0] if shared else None)

@@ -75,6 +75,7 @@ ALLOWED: dict[str, set[str]] = {
         "protocol",
         "lane",
         "engine",
+        "executor",
         "query",
     },
     "app": GROUND | {"topology", "engine", "executor", "query", "admin"},
@@ -125,7 +126,8 @@ FENCES = {
     "pyspark": {
         "dev/jars.py",
         "sql/spark_source.py",
-        *(f"engine/executor/{name}.py" for name in ("spark", "spark_fast", "spark_session")),
+        "engine/executor/program.py",
+        *(f"engine/executor/{name}.py" for name in ("spark_fast", "spark_session")),
     },
     "py4j": {f"engine/executor/{name}.py" for name in ("spark_fast", "spark_session")},
     "starlette": {f"admin/{path.name}" for path in (SRC / "admin").glob("*.py")},

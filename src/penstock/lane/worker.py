@@ -24,6 +24,7 @@ from penstock.lane.memory_stores import WorkerShards
 from penstock.lane.shuffle_files import shelf_in
 from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
+from penstock.protocol import main_module
 from penstock.protocol.chunk import Wrap, chunk_of
 from penstock.protocol.request import EpochRequest, Stage
 from penstock.state.merged import merged_view
@@ -150,7 +151,7 @@ def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
         for old in _workers.values():
             old.close()
         _workers.clear()
-        _workers[identity] = Worker(pickle.loads(data))
+        _workers[identity] = Worker(main_module.load(data))
         keep_freed_memory()
         # Spark's daemon collects garbage after every task. During one, looking for cycles among the rows of an epoch would double
         # the cost of a record; what lives as long as the process is not looked at either.

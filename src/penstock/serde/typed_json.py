@@ -16,7 +16,8 @@ def json_of(type_: type[T]) -> Serde[T]:
     """Return the JSON serde of a dataclass, `msgspec.Struct`, `TypedDict` or any other type that msgspec knows.
 
     Reading checks the type and raises `msgspec.ValidationError` with the path of the wrong field. Writing does not
-    check: it writes the value it is given. The serde pickles as the type, so the type must be importable by its name.
+    check: it writes the value it is given. The serde pickles as the type, which workers import by its name; what ``__main__``
+    defines goes to them by value.
 
     >>> import msgspec
     >>> class Order(msgspec.Struct):

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, StoreError, nearest
+from penstock.protocol import main_module
 from penstock.serde import Serde, Serdes
 from penstock.serde.protobuf import shown_message
 
@@ -133,7 +134,7 @@ def form_of(given: Serde[Any] | str, column: str) -> ColumnForm:
         return ColumnForm(given)
     if given.startswith(PICKLED):
         try:
-            return ColumnForm("", pickle.loads(base64.b64decode(given.removeprefix(PICKLED))))
+            return ColumnForm("", main_module.load(base64.b64decode(given.removeprefix(PICKLED))))
         except (binascii.Error, pickle.UnpicklingError, ImportError, AttributeError) as error:
             raise ConfigError(f"the serde of {column} cannot be used here: {error}") from error
     raise ConfigError(

@@ -9,18 +9,18 @@ Options: ``application_id``, ``store``, ``bootstrap_servers``; ``key``, ``value`
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from penstock.engine.engine import check_secrets
+from penstock.engine.executor import program
 from penstock.errors import ConfigError, nearest
 from penstock.log.client import portable
 from penstock.log.kafka import KafkaLog
@@ -40,7 +40,6 @@ BATCH, BATCH_BYTES = 1 << 16, 16 << 20
 #: the greatest milliseconds that are a time of Spark's, which counts microseconds
 _LAST_MS = MAX_TIME // 1000
 _TIME = pa.timestamp("us", tz="UTC")
-_pickled: Callable[[Any], bytes] = cloudpickle.dumps
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,7 @@ def _option(form: ColumnForm) -> str:
     """Return the form of a column as an option; a serde of the program's own has no name, so it goes as it is."""
     if form.serde is None:
         return form.name
-    return PICKLED + base64.b64encode(_pickled(form.serde)).decode()
+    return PICKLED + base64.b64encode(program.dump(form.serde)).decode()
 
 
 def _parsed(name: str, schema: Any) -> Any:

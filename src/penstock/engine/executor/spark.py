@@ -62,7 +62,7 @@ class SparkExecutor:
     def __init__(
         self, session: Any, stage: Stage, log: KafkaLog, inline_epoch_records: int, executor: str = AUTO
     ) -> None:
-        from pyspark import cloudpickle
+        from penstock.engine.executor import program
 
         self._session = session
         self._staging: ShuffleFolder | None = None
@@ -73,7 +73,7 @@ class SparkExecutor:
             stage = replace(stage, staging=str(self._staging.folder))
         self._stage = stage
         self._cores = max(1, int(session.sparkContext.defaultParallelism))
-        data = pickle.dumps((_import_paths(), cloudpickle.dumps(stage)))  # type: ignore[no-untyped-call]
+        data = pickle.dumps((_import_paths(), program.dump(stage)))
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
         self._threads: WeakSet[threading.Thread] = WeakSet()
