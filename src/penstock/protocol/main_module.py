@@ -9,6 +9,7 @@ import io
 import pickle
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,8 +25,10 @@ def load(data: bytes) -> Any:
     """Return what a program has sent, with its classes known by name from then on."""
     unpickler = pickle.Unpickler(io.BytesIO(data))
     found = unpickler.load()
-    main = sys.modules[MAIN]
-    for class_ in unpickler.load():
+    main, classes = sys.modules[MAIN], []
+    with suppress(EOFError):  # what plain ``pickle`` has written has none
+        classes = unpickler.load()
+    for class_ in classes:
         if not isinstance(getattr(main, class_.__name__, class_), type):
             continue  # a name of the worker's own
         setattr(main, class_.__name__, class_)
