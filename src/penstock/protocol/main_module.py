@@ -11,7 +11,8 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from weakref import WeakValueDictionary
+from uuid import uuid4
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
@@ -19,6 +20,7 @@ MAIN = "__main__"
 
 #: classes that have come by value, by a number that the program gave them: what comes twice is one class
 _made: WeakValueDictionary[str, type] = WeakValueDictionary()
+_numbers: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 def load(data: bytes) -> Any:
@@ -29,10 +31,18 @@ def load(data: bytes) -> Any:
     with suppress(EOFError):  # what plain ``pickle`` has written has none
         classes = unpickler.load()
     for class_ in classes:
-        if not isinstance(getattr(main, class_.__name__, class_), type):
-            continue  # a name of the worker's own
-        setattr(main, class_.__name__, class_)
+        if (
+            getattr(getattr(main, class_.__name__, class_), "__module__", None) == MAIN
+        ):  # else a name of the worker's own
+            setattr(main, class_.__name__, class_)
     return found
+
+
+def number_of(class_: type) -> str:
+    """Return the number of a class, which is found by it in this process, too."""
+    number = _numbers.setdefault(class_, uuid4().hex)
+    _made[number] = class_
+    return number
 
 
 def make_struct(

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 #: a program, which says what it has, and writes it for others; run as ``__main__``
@@ -135,3 +136,13 @@ def test_what_can_be_imported_goes_by_its_name():
 
     assert load(dump(pickle.Pickler)) is pickle.Pickler
     assert b"PROGRAM" not in dump(test_what_can_be_imported_goes_by_its_name)
+
+
+def test_what_comes_back_to_the_program_is_its_own_class():
+    from penstock.engine.executor.program import dump
+    from penstock.protocol.main_module import load
+
+    class Local(msgspec.Struct):
+        number: int
+
+    assert load(dump(Local)) is Local

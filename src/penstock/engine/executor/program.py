@@ -13,13 +13,11 @@ from contextlib import suppress
 from functools import reduce
 from inspect import get_annotations
 from typing import Any, ForwardRef, get_type_hints
-from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 import msgspec
 from pyspark import cloudpickle
 
-from penstock.protocol.main_module import MAIN, add_members, make_struct
+from penstock.protocol.main_module import MAIN, add_members, make_struct, number_of
 
 #: where msgspec notes what it knows of a class; it is made again where it is needed
 NOTES = "__msgspec_cache__"
@@ -42,7 +40,6 @@ _OPTIONS = (
 )  # fmt: skip
 
 _CloudPickler: Any = cloudpickle.CloudPickler
-_numbers: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 def dump(program: Any) -> bytes:
@@ -121,6 +118,5 @@ def _reduced_struct(class_: Any) -> tuple[Any, ...]:
         for name, member in class_.__dict__.items()
         if name not in {*_OWN, *namespace, *class_.__struct_fields__} and not name.startswith("__struct_")
     }
-    number = _numbers.setdefault(class_, uuid4().hex)
-    arguments = (number, type(class_), class_.__name__, class_.__bases__, namespace, factories, options)
+    arguments = (number_of(class_), type(class_), class_.__name__, class_.__bases__, namespace, factories, options)
     return make_struct, arguments, members, None, None, add_members
