@@ -91,7 +91,16 @@ def middles(runs: Sequence[Run]) -> dict[str, dict[str, Middle]]:
 
 #: whom each form of Penstock is compared with
 COMPARED = {
-    "penstock": ("java", "java-2s", "java-default", "quixstreams", "quixstreams-2", "spark-streaming", "spark-tws"),
+    "penstock": (
+        "java",
+        "java-2s",
+        "java-default",
+        "penstock-before",
+        "quixstreams",
+        "quixstreams-2",
+        "spark-streaming",
+        "spark-tws",
+    ),
     "penstock-alo": ("java-alo",),
 }
 

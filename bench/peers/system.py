@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.peers import java, packages, structured
+from bench.peers.process import CannotRun
 from bench.workloads.base import Kind, Workload
 
 HERE = Path(__file__).parent
 QUIX = "quixstreams==3.28.0"
 #: ``transformWithState`` asks for it
 PROTOBUF = "protobuf==6.33.6"
+#: the environment variable that names the checkout of ``penstock-before``
+BEFORE = "PENSTOCK_BENCH_BEFORE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,15 @@ def _penstock(guarantee: str) -> Callable[[Task], list[str]]:
     return lambda task: [sys.executable, "-m", "bench.peers.program", *task.arguments(guarantee)]
 
 
+def _penstock_before(task: Task) -> list[str]:
+    """Another checkout of Penstock, with an environment of its own, so that two versions are measured in one run."""
+    checkout = os.environ.get(BEFORE)
+    if not checkout:
+        raise CannotRun(f"set {BEFORE} to a checkout of that version that has its own .venv")
+    program = [f"{checkout}/.venv/bin/python", "-m", "bench.peers.program", *task.arguments("exactly_once")]
+    return ["env", "-C", checkout, f"PYTHONPATH={checkout}", *program]
+
+
 #: those of Jobs.java; how Penstock grows is its own affair
 JAVA_JOBS = frozenset({
     "stateless", "count_sum", "word_count", "rekey_aggregate", "tumbling", "hopping", "session", "stream_table_join",
@@ -120,6 +133,7 @@ SYSTEMS = {
             "java-alo", "Kafka Streams, at least once", _java("at_least_once", *SAME_PRODUCER, *SAME_COMMITS), JAVA_JOBS
         ),
         System("penstock", "Penstock, exactly once", _penstock("exactly_once")),
+        System("penstock-before", "Penstock, another version", _penstock_before),
         System("penstock-alo", "Penstock, at least once", _penstock("at_least_once")),
         System("quixstreams", "quixstreams, one process", _quix(1), QUIX_JOBS, QUIX_RECORDS, lives=False),
         System("quixstreams-2", "quixstreams, two processes", _quix(2), QUIX_JOBS, QUIX_RECORDS, lives=False),
