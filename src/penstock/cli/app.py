@@ -19,6 +19,7 @@ from penstock.cli.demo import demo
 from penstock.cli.dev import dev
 from penstock.cli.doctor import doctor
 from penstock.cli.exits import exit_code
+from penstock.cli.init import init
 from penstock.cli.produce import produce
 from penstock.cli.query import query
 from penstock.cli.reset import reset
@@ -52,7 +53,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, status, reset, demo, dev, topology, produce, consume, query, doctor, config, bench, version):
+for command in (init, run, status, reset, demo, dev, topology, produce, consume, query, doctor, config, bench, version):
     app.command()(command)
 app.add_typer(topics, name="topics")
 app.add_typer(dead_letters, name="dead-letters")
