@@ -7,6 +7,14 @@ import math
 from bench.runs import Middle
 from bench.workloads.base import Kind
 
+#: of look-ups over HTTP beside a run; those that were asked and got another status than 200 are the others
+LOOKUPS = {
+    "look-ups p50 ms": "lookup_p50_ms",
+    "p99": "lookup_p99_ms",
+    "longest": "lookup_longest_ms",
+    "answered": "lookup_answered",
+    "other": "lookup_others",
+}
 #: by kind: columns of the table, and the figures in them
 COLUMNS: dict[Kind, dict[str, str]] = {
     Kind.RATE: {
@@ -53,6 +61,21 @@ COLUMNS: dict[Kind, dict[str, str]] = {
         "broker CPU µs": "broker_cpu_us_per_record",
         "peak MB": "peak_mb",
         "commit s": "seconds_between_commits",
+    },
+    Kind.ASKED: {
+        "p99 ms": "p99_ms",
+        "p50 ms": "p50_ms",
+        "longest ms": "longest_ms",
+        **LOOKUPS,
+        "CPU s": "cpu_seconds",
+        "others' cores": "cores_of_others",
+    },
+    Kind.ASKED_RATE: {
+        "steady/s": "steady",
+        "CPU µs": "cpu_us_per_record",
+        **LOOKUPS,
+        "others' cores": "cores_of_others",
+        "machine": "machine_speed",
     },
 }
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from bench import growth, latency, rate, restart, restore
+from bench import asked, growth, latency, rate, restart, restore
 from bench.peers.process import CannotRun
 from bench.peers.system import SYSTEMS, System
 from bench.registry import WORKLOADS
@@ -37,7 +37,7 @@ QUICK = ("stateless-100b", "rekey-aggregate", "tumbling", "stream-table-join")
 QUICK_SYSTEMS = ("java", "penstock")
 #: at the same distance between commits: with a backlog Penstock commits every one or two seconds, with live records ten times a second
 SAME_DISTANCE = dict.fromkeys(Kind, ("java-2s", "penstock")) | dict.fromkeys(
-    (Kind.LATENCY, Kind.RESTART), ("java", "penstock")
+    (Kind.LATENCY, Kind.RESTART, Kind.ASKED), ("java", "penstock")
 )
 #: several epochs even of few records: what one leaves behind, the next must find
 QUICK_SETTINGS = ("max_epoch_records=25000",)
@@ -49,9 +49,11 @@ KINDS: dict[Kind, Callable[[Stage, Written, System, str, int], list[Run]]] = {
     Kind.RESTORE: restore.measure,
     Kind.RESTART: restart.measure,
     Kind.GROWTH: growth.measure,
+    Kind.ASKED: asked.beside_live,
+    Kind.ASKED_RATE: asked.beside_backlog,
 }
 #: kinds whose data are all there before a system starts; those of the others are written for every run
-WRITTEN_ONCE = (Kind.RATE, Kind.RESTORE)
+WRITTEN_ONCE = (Kind.RATE, Kind.RESTORE, Kind.ASKED_RATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from bench.load import in_background, live
 from bench.peers.process import Process, SystemFailed
 from bench.peers.system import System
-from bench.rate import WARM_UP
+from bench.rate import WARM_UP, Beside
 from bench.runs import Run
 from bench.stage import Stage
 from bench.writing import Written
@@ -20,7 +21,9 @@ from bench.writing import Written
 RUNNING_SECONDS = 120
 
 
-def measure(stage: Stage, later: Written, system: System, application_id: str, number: int) -> list[Run]:
+def measure(
+    stage: Stage, later: Written, system: System, application_id: str, number: int, beside: Beside | None = None
+) -> list[Run]:
     """Let a system work on records as they come."""
     with (
         live(stage, later, system, application_id, number) as (written, task, load, arrivals),
@@ -28,9 +31,10 @@ def measure(stage: Stage, later: Written, system: System, application_id: str, n
     ):
         until_running(process)
         watch = stage.watch(written, process, task)
-        with in_background(load.run):
+        warm_up = WARM_UP * written.records / written.workload.rate
+        with in_background(load.run), nullcontext() if beside is None else beside.asking(warm_up):
             watch.until_done(stage.progress)
-    since = load.began_ms + int(WARM_UP * written.records / written.workload.rate * 1000)
+    since = load.began_ms + int(warm_up * 1000)
     took = sorted(arrived - at for at, arrived in arrivals.seen if at >= since)
     if not took:
         raise SystemFailed(
@@ -38,6 +42,7 @@ def measure(stage: Stage, later: Written, system: System, application_id: str, n
         )
     figures = {f"p{part}_ms": percentile(took, part) for part in (50, 95, 99)}
     figures |= {"longest_ms": float(took[-1]), "results": float(len(took))} | watch.costs()
+    figures["cores_of_others"] = watch.cores_of_others()
     return [Run(written.workload.name, system.name, system.label, number, figures, watch.roles())]
 
 

@@ -1,8 +1,8 @@
 """Look-ups of keys over HTTP at a steady rate: ``python -m bench.lookups --url http://127.0.0.1:8080 --store totals [--rate 1000]``.
 
-Asks an application that runs, as one of `penstock bench latency-5k --systems penstock --setting admin=8080`. A look-up is due at its
-time, whether those before it were answered or not, and its time counts from then: a server that stalls is not spared. Prints how many were
-answered, with which status, and how long they took.
+Asks an application that runs; `penstock bench lookups-5k lookups-full` starts it. A look-up is due at its time, whether those before
+it were answered or not, and its time counts from then: a server that stalls is not spared. Begins when the application answers for
+the first time. Prints how many were answered, with which status, and how long they took.
 """
 
 from __future__ import annotations
@@ -11,64 +11,160 @@ import argparse
 import asyncio
 import json
 import random
-from collections import Counter
+import sys
+import threading
+import time
+from collections import Counter, deque
 from time import perf_counter
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from bench.latency import percentile
 
 CONNECTIONS = 32
+TICK_SECONDS, FIRST_SECONDS = 0.001, 120.0
+#: seconds that answers are waited for at the end
+LAST_SECONDS = 30.0
 
 
-class Connection:
+class Lookups:
+    """What is asked, and what was answered: due times wait until a connection is free."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        where = urlsplit(given.url)
+        self.host, self.port = where.hostname or "127.0.0.1", where.port or 80
+        self._path, self._keys = f"/v1/stores/{given.store}/keys/k", given.keys
+        self._counted_from = given.warm_up
+        self.began = perf_counter()
+        self.waiting: deque[float] = deque()
+        self.free: list[Connection] = []
+        self.busy = 0
+        #: microseconds, of those past the warm-up
+        self.took: list[int] = []
+        self.statuses: Counter[str] = Counter()
+
+    def request(self) -> bytes:
+        """Return a request for a random key."""
+        return f"GET {self._path}{random.randrange(self._keys)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+    def send(self) -> None:
+        """Send what is due over connections that are free."""
+        while self.waiting and self.free:
+            self.busy += 1
+            self.free.pop().ask(self.waiting.popleft(), self.request())
+
+    def answered(self, due: float, status: str) -> None:
+        """Note an answer."""
+        self.busy -= 1
+        self.statuses[status] += 1
+        if due - self.began >= self._counted_from:
+            self.took.append(int((perf_counter() - due) * 1e6))
+
+    async def connect(self) -> None:
+        """Add a connection; it is tried until there is a server."""
+        until = perf_counter() + FIRST_SECONDS
+        while True:
+            try:
+                await asyncio.get_running_loop().create_connection(lambda: Connection(self), self.host, self.port)
+            except OSError:
+                if perf_counter() > until:
+                    raise
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+class Connection(asyncio.Protocol):
     """One connection that stays open, and asks one thing at a time."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+        self._due: float | None = None
+        self._data = b""
 
-    async def get(self, path: str) -> int:
-        """Return the status of an answer, which is read to its end."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(self._host, self._port)
-        reader, writer = self._streams
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        head = await reader.readuntil(b"\r\n\r\n")
-        size = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
-        await reader.readexactly(size)
-        return int(head[9:12])
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._lookups.free.append(self)
+
+    def ask(self, due: float, request: bytes) -> None:
+        """Send a request that was due then."""
+        self._due = due
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        head, end, body = self._data.partition(b"\r\n\r\n")
+        if not end or len(body) < body_size(head) or self._due is None:
+            return
+        due, self._due, self._data = self._due, None, b""
+        self._lookups.answered(due, head[9:12].decode())
+        self._lookups.free.append(self)
+        self._lookups.send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._due is not None:
+            self._lookups.answered(self._due, "disconnected")
+        if self in self._lookups.free:
+            self._lookups.free.remove(self)
 
 
-async def ask(given: argparse.Namespace) -> tuple[list[int], Counter[str]]:
-    """Ask for random keys for so long; return how long each took, in microseconds, and the statuses."""
-    host = urlsplit(given.url)
-    free: asyncio.Queue[Connection] = asyncio.Queue()
-    for _ in range(CONNECTIONS):
-        free.put_nowait(Connection(host.hostname or "127.0.0.1", host.port or 80))
-    took: list[int] = []
-    statuses: Counter[str] = Counter()
+def body_size(head: bytes) -> int:
+    """Return the length of the body that an answer has.
 
-    async def one(due: float) -> None:
-        connection = await free.get()
-        key = random.randrange(given.keys)
-        try:
-            statuses[str(await connection.get(f"/v1/stores/{given.store}/keys/k{key}"))] += 1
-            took.append(int((perf_counter() - due) * 1e6))
-        except (OSError, asyncio.IncompleteReadError) as error:
-            statuses[type(error).__name__] += 1
-            connection = Connection(host.hostname or "127.0.0.1", host.port or 80)
-        free.put_nowait(connection)
+    >>> body_size(b"HTTP/1.1 200 OK\\r\\nContent-Length: 12")
+    12
+    """
+    _, _, rest = head.lower().partition(b"\r\ncontent-length:")
+    return int(rest.partition(b"\r\n")[0] or 0)
 
-    began, running = perf_counter(), set[asyncio.Task[None]]()
-    for number in range(int(given.rate * given.seconds)):
-        due = began + number / given.rate
-        if (wait := due - perf_counter()) > 0:
-            await asyncio.sleep(wait)
-        task = asyncio.create_task(one(due))
-        running.add(task)
-        task.add_done_callback(running.discard)
-    await asyncio.gather(*running)
-    return took, statuses
+
+async def until_answered(lookups: Lookups) -> None:
+    """Wait until the application answers as it does while it runs, so that a start does not count."""
+    await lookups.connect()
+    while not lookups.statuses.keys() & {"200", "404"}:
+        if not lookups.free and not lookups.busy:
+            await lookups.connect()
+        lookups.waiting.append(perf_counter())
+        lookups.send()
+        await asyncio.sleep(0.1)
+    lookups.took.clear()
+    lookups.statuses.clear()
+
+
+async def ask(given: argparse.Namespace, over: threading.Event) -> Lookups:
+    """Ask for random keys until it is over."""
+    lookups = Lookups(given)
+    await until_answered(lookups)
+    await asyncio.gather(*(lookups.connect() for _ in range(CONNECTIONS - 1)))
+    lookups.began = perf_counter()
+    asked = 0
+    while not over.is_set() and (given.seconds is None or asked < given.rate * given.seconds):
+        due = int((perf_counter() - lookups.began) * given.rate)
+        lookups.waiting.extend(lookups.began + number / given.rate for number in range(asked, due))
+        asked = max(asked, due)
+        lookups.send()
+        await asyncio.sleep(TICK_SECONDS)
+    until = perf_counter() + LAST_SECONDS
+    while (lookups.waiting or lookups.busy) and lookups.free and perf_counter() < until:
+        await asyncio.sleep(0.01)
+    lookups.statuses["never answered"] += len(lookups.waiting) + lookups.busy
+    return lookups
+
+
+def figures(lookups: Lookups) -> dict[str, Any]:
+    """Return what was found. ``others``: look-ups without a row, and those that failed."""
+    took = sorted(lookups.took)
+    found: dict[str, Any] = {f"p{part}_ms": percentile(took, part) / 1000 if took else None for part in (50, 95, 99)}
+    found["longest_ms"] = took[-1] / 1000 if took else None
+    found["answered"] = lookups.statuses["200"]
+    found["others"] = lookups.statuses.total() - found["answered"]
+    return {**found, "statuses": lookups.statuses, "cpu_seconds": time.process_time()}
+
+
+def await_end_of_input(over: threading.Event) -> None:
+    """Note when nobody holds the other end of the standard input any more."""
+    sys.stdin.read()
+    over.set()
 
 
 def main() -> None:
@@ -78,12 +174,16 @@ def main() -> None:
     parser.add_argument("--store", required=True)
     parser.add_argument("--keys", type=int, default=50_000)
     parser.add_argument("--rate", type=float, default=1_000)
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--seconds", type=float, default=None)
+    parser.add_argument("--warm-up", type=float, default=0, help="seconds that do not count")
+    parser.add_argument("--until-end-of-input", action="store_true")
     given = parser.parse_args()
-    took, statuses = asyncio.run(ask(given))
-    took.sort()
-    found = {f"p{part}_ms": percentile(took, part) / 1000 for part in (50, 95, 99)} if took else {}
-    print(json.dumps({**found, "longest_ms": took[-1] / 1000 if took else None, "statuses": statuses}))
+    if given.seconds is None and not given.until_end_of_input:
+        given.seconds = 30.0
+    over = threading.Event()
+    if given.until_end_of_input:
+        threading.Thread(target=await_end_of_input, args=(over,), daemon=True).start()
+    print(json.dumps(figures(asyncio.run(ask(given, over)))))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ SHOWN: dict[Kind, dict[str, str]] = {
     Kind.RESTORE: {"restored_per_second": "rows/s"},
     Kind.RESTART: {"seconds_to_result": "s to a result", "seconds_to_caught_up": "s until caught up"},
     Kind.GROWTH: {"cpu_us_per_record": "µs of CPU a record"},
+    Kind.ASKED: {"p99_ms": "ms, p99 of results"},
+    Kind.ASKED_RATE: {"steady": "records/s"},
 }
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 from bench.measure import NothingToMeasure, Sample, machine_speed, part, seconds_between_commits
 from bench.peers.process import Process
@@ -24,14 +25,25 @@ WARM_UP = 0.4
 STEADY = ("steady", "cpu_us_per_record", "broker_cpu_us_per_record", "cores_of_others")
 
 
-def measure(stage: Stage, written: Written, system: System, application_id: str, number: int) -> list[Run]:
+class Beside(Protocol):
+    """Something that is done while a system runs."""
+
+    def asking(self, warm_up_seconds: float) -> AbstractContextManager[None]:
+        """Do it while the block runs."""
+        ...
+
+
+def measure(
+    stage: Stage, written: Written, system: System, application_id: str, number: int, beside: Beside | None = None
+) -> list[Run]:
     """Let a system work through the data; check its results and say how fast it was."""
     speed = machine_speed()
     with scratch() as folder:
         task = stage.task(written, system, application_id, folder)
         with stage.running(system, task) as process:
             watch = stage.watch(written, process, task)
-            watch.until_done(stage.progress)
+            with nullcontext() if beside is None else beside.asking(0):
+                watch.until_done(stage.progress)
     speed = (speed + machine_speed()) / 2
     outputs = stage.check(written, task.target)
     samples = watch.samples()

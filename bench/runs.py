@@ -17,9 +17,11 @@ HEADLINES: dict[Kind, tuple[str, ...]] = {
     Kind.RESTORE: ("restored_per_second",),
     Kind.RESTART: ("seconds_to_result", "seconds_to_caught_up"),
     Kind.GROWTH: ("cpu_us_per_record",),
+    Kind.ASKED: ("p99_ms",),
+    Kind.ASKED_RATE: ("steady",),
 }
 #: kinds of which more is better
-MORE_IS_BETTER = (Kind.RATE, Kind.RESTORE)
+MORE_IS_BETTER = (Kind.RATE, Kind.RESTORE, Kind.ASKED_RATE)
 
 
 @dataclass(slots=True)

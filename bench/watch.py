@@ -117,6 +117,12 @@ class Watch:
             used = (*mine, machine_cpu_seconds() - sum(mine) - time.process_time())
         self.looks.append(Look(at, stages, *used))
 
+    def cores_of_others(self) -> float:
+        """Return how many cores were busy with neither the system nor the broker nor this process, after the first result."""
+        seen = [look for look in self.looks if look.cpu and look.stages[INPUT]]
+        first, last = seen[0], seen[-1]
+        return (last.other_cpu - first.other_cpu) / max(last.at - first.at, SAMPLE_SECONDS)
+
     def costs(self) -> dict[str, float]:
         """Return what the processes of the system used, all together."""
         return {

@@ -2,9 +2,11 @@ import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.sun.net.httpserver.HttpServer;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
@@ -12,6 +14,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.TopicPartition;
@@ -22,7 +25,9 @@ import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KafkaStreams.State;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -41,6 +46,8 @@ import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
@@ -88,8 +95,35 @@ public final class Jobs {
         watch.setDaemon(true);
         watch.start();
         streams.start();
+        if (OPTIONS.containsKey("http")) {
+            serve(streams, Integer.parseInt(OPTIONS.get("http")));
+        }
         over.await();
         System.exit(streams.state() == State.ERROR ? 1 : 0);
+    }
+
+    /** Answers GET /v1/stores/totals/keys/KEY: interactive queries behind the HTTP server of the JDK, and no more than that. */
+    private static void serve(KafkaStreams streams, int port) throws IOException {
+        HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 128);
+        server.setExecutor(Executors.newFixedThreadPool(4));
+        server.createContext("/v1/stores/totals/keys/", exchange -> {
+            String path = exchange.getRequestURI().getPath();
+            int status = 503;
+            byte[] body = {};
+            try {
+                ReadOnlyKeyValueStore<String, Total> store = streams.store(
+                    StoreQueryParameters.fromNameAndType("totals", QueryableStoreTypes.<String, Total>keyValueStore()));
+                Total found = store.get(path.substring(path.lastIndexOf('/') + 1));
+                status = found == null ? 404 : 200;
+                body = found == null ? body : Total.SERDE.serializer().serialize(null, found);
+            } catch (InvalidStateStoreException restoring) {
+                // 503: ask again
+            }
+            exchange.sendResponseHeaders(status, body.length == 0 ? -1 : body.length);
+            exchange.getResponseBody().write(body);
+            exchange.close();
+        });
+        server.start();
     }
 
     private static void say(String job, StreamsBuilder builder, String[] in, String out) {

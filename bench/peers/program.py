@@ -3,8 +3,8 @@
     python -m bench.peers.program job bootstrap application-id exactly_once|at_least_once lanes state-dir in,in out [name=value ...]
 
 What follows are settings of Penstock; those that begin with ``job.`` are the job's own, ``job.profile`` tells the metrics every
-second. It prints a line for each state and for a restore, ends at the end of its standard input or at SIGTERM, and tells its metrics
-at last.
+second, ``job.http`` is the port of its look-ups. It prints a line for each state and for a restore, ends at the end of its standard
+input or at SIGTERM, and tells its metrics at last.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ def main(arguments: list[str]) -> None:
     settings: dict[str, Any] = dict(setting.split("=", 1) for setting in given)
     options = {name.removeprefix("job."): settings.pop(name) for name in list(settings) if name.startswith("job.")}
     profile = options.pop("profile", None)
+    if port := options.pop("http", None):
+        settings["admin"] = port
     module = importlib.import_module(f"bench.workloads.{job}")
     session = make_session(settings.pop("master", f"local[{lanes}]"), f"penstock {application_id}")
     print("RESTORING", flush=True)  # from here on it asks Kafka, and restores what there is

@@ -37,6 +37,8 @@ class Kind(Enum):
     RESTORE = "changelog records a second, after the state folder was deleted"
     RESTART = "seconds to the next result, after a kill"
     GROWTH = "cost per record as one thing grows"
+    ASKED = "milliseconds of results and of look-ups, with and without look-ups"
+    ASKED_RATE = "records a second, with and without look-ups"
 
 
 @dataclass(frozen=True, slots=True)

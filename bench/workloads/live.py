@@ -59,4 +59,17 @@ RESTART = replace(
     kind=Kind.RESTART,
     quick=50_000,
 )
-WORKLOADS = (*LATENCY, RESTORE, RESTART)
+ASKED = replace(
+    LATENCY[1],
+    name="lookups-5k",
+    title="1,000 look-ups/s over HTTP beside count and sum at 5,000 records/s",
+    kind=Kind.ASKED,
+)
+ASKED_RATE = replace(
+    count_sum.WORKLOADS[0],
+    name="lookups-full",
+    title="100 look-ups/s over HTTP beside count and sum at full speed",
+    kind=Kind.ASKED_RATE,
+    size=Size(12_000_000, 50_000),
+)
+WORKLOADS = (*LATENCY, RESTORE, RESTART, ASKED, ASKED_RATE)

@@ -19,7 +19,9 @@ from tests.app.conftest import Cluster, Starter
 
 from penstock import App, Processor, Serdes, SessionWindows, Stores, StreamsBuilder, TimeWindows
 from penstock.admin import change_ring, connection, cursors
+from penstock.admin.asgi import is_local
 from penstock.admin.metric_table import BY_NAME
+from penstock.admin.point_lookups import PointLookups
 from penstock.engine import recovery
 from penstock.errors import UnknownStore
 from penstock.query.queries import KeyQuery
@@ -287,6 +289,132 @@ def test_a_key_of_a_megabyte(asked):
     assert too_long.status_code == 413
     rows = asked.get("/v1/stores/counts/range", params={"from": "kk", "to": "l"})["rows"]
     assert [len(row["key"]) for row in rows] == [len(LONG)]
+
+
+class Line:
+    """A connection on which bytes are sent as a test wants them."""
+
+    def __init__(self, asked: Asked) -> None:
+        place = asked.client.base_url
+        self._socket = socket.create_connection((place.host, place.port), timeout=20)
+        self._reader = self._socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._reader.close()
+        self._socket.close()
+
+    def send(self, *parts: bytes) -> "Line":
+        for part in parts:
+            self._socket.sendall(part)
+            threading.Event().wait(0.05)  # each part comes by itself
+        return self
+
+    def answer(self):
+        """Return the next answer: status, headers but the date, body."""
+        status = int(self._reader.readline().split()[1])
+        headers = dict(line.rstrip().lower().split(b": ", 1) for line in iter(self._reader.readline, b"\r\n"))
+        body = self._reader.read(int(headers[b"content-length"]))
+        assert headers.pop(b"date")
+        return status, headers, json.loads(body)
+
+
+def lookup(key: str, *headers: str, store="counts", version="1.1") -> bytes:
+    """A request as a client sends it."""
+    lines = [f"GET /v1/stores/{store}/keys/{key} HTTP/{version}", "Host: localhost", *headers, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+BROWSER = (
+    "Connection: keep-alive", "User-Agent: Mozilla/5.0", "Accept: text/html,*/*;q=0.8", "Accept-Encoding: gzip, br",
+    "Accept-Language: de", "Cookie: a=b", "Upgrade-Insecure-Requests: 1", "Sec-Fetch-Mode: cors",
+)  # fmt: skip
+
+
+@pytest.fixture
+def lookups(asked):
+    """What answers look-ups as they arrive."""
+    return PointLookups(asked.app.admin_asgi(), is_local).answer
+
+
+@pytest.mark.parametrize(
+    ("store", "key", "status"),
+    [("counts", "ant", 200), ("counts", "bat%2Fx%20y", 200), ("counts", "bat/x%20y", 200), ("counts", "nobody", 404),
+     ("numbers", "11", 200), ("raw", "_zc", 200), ("prices", "pear", 200), ("prices", "plum", 404),
+     ("objects", "%7B%22id%22%3A300%7D", 200)],
+)  # fmt: skip
+def test_a_look_up_is_answered_where_it_arrives_as_by_the_ordinary_way(asked, lookups, store, key, status):
+    with Line(asked) as line:  # asked twice: what is not open yet is opened for the first
+        ordinary = line.send(lookup(key, store=store), lookup(key, "Connection: close", store=store))
+        first, second = ordinary.answer(), ordinary.answer()
+    assert first[0] == status
+    assert second[1].pop(b"connection") == b"close"
+    assert first == second
+    for headers in ((), BROWSER):
+        found = lookups(lookup(key, *headers, store=store))
+        assert (found.status, json.loads(found.body)) == (status, first[2])
+
+
+def test_what_is_no_plain_look_up_takes_the_ordinary_way(asked, lookups):
+    asked.get("/v1/stores/counts/keys/ant")
+    plain = lookup("ant")
+    assert lookups(plain) is not None
+    others = [
+        plain + plain, plain[:-1], plain[:-2], plain + b"x", b"\r\n" + plain, plain.replace(b"GET", b"HEAD"),
+        lookup("ant?wait_ms=5"), lookup("ant#x"), lookup("a nt"), lookup("\u00e4"), lookup("%ff"), lookup(""),
+        lookup("a\tb"), lookup("a" * 9000), lookup("ant", store="count"), lookup("x", store="numbers"),
+        lookup("ant", store="windows"), lookup("ant", version="1.0"),
+        lookup("ant", "Connection: close"), lookup("ant", "Content-Length: 3"), lookup("ant", "Expect: 100-continue"),
+        lookup("ant", "Transfer-Encoding: chunked"), lookup("ant", "Connection: Upgrade", "Upgrade: websocket"),
+        lookup("ant", "no header"), lookup("ant", "Host: twice"), plain.replace(b"localhost", b"evil.example"),
+        plain.replace(b"Host: localhost\r\n", b""),
+    ]  # fmt: skip
+    for other in others:
+        assert lookups(other) is None, other
+
+
+def test_requests_in_pieces_in_a_row_and_with_bodies_are_answered_in_their_order(asked):
+    info = b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    chunked = lookup("ant", "Transfer-Encoding: chunked") + b"3\r\nabc\r\n0\r\n\r\n"
+    with Line(asked) as line:
+        line.send(lookup("ant")[:30], lookup("ant")[30:])
+        assert line.answer()[2]["key"] == "ant"
+        line.send(lookup("ant") + lookup("bee") + lookup("nobody")[:50], lookup("nobody")[50:] + lookup("ant"))
+        assert [line.answer()[2].get("key") for _ in range(4)] == ["ant", "bee", None, "ant"]
+        line.send(info + lookup("bee"), lookup("ant"), info, lookup("ant"), chunked, lookup("bee"))
+        found = [line.answer()[2] for _ in range(7)]
+        assert [each.get("key") for each in found] == [None, "bee", "ant", None, "ant", "ant", "bee"]
+        for key in ("ant", "bee") * 20:  # without waiting for an answer
+            line.send(lookup(key))
+        assert [line.answer()[2]["key"] for _ in range(40)] == ["ant", "bee"] * 20
+
+
+def test_a_connection_stays_while_look_ups_come(asked, monkeypatch):
+    """The ordinary way closes it some time after its last answer, and the server what has asked nothing for long."""
+    monkeypatch.setattr(asked.app._admin._server._server.config, "timeout_keep_alive", 0.3)
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.3)
+    with Line(asked) as line:
+        line.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert line.answer()[0] == 200
+        for _ in range(20):
+            line.send(lookup("ant"))
+            assert line.answer()[0] == 200
+        threading.Event().wait(1)
+        with pytest.raises((IndexError, OSError)):  # closed: there is no answer
+            line.send(lookup("ant")).answer()
+
+
+def test_look_ups_are_counted(asked):
+    def counted() -> float:
+        lines = asked.client.get("/metrics").text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if "http_requests_total" in line and "/keys/" in line)
+
+    before = counted()
+    for _ in range(10):
+        asked.get("/v1/stores/counts/keys/ant")
+    assert counted() == before + 10
 
 
 def test_windows_sessions_and_versions(asked):

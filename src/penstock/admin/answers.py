@@ -30,10 +30,13 @@ class HttpError(PenstockError):
         self.more = more
         super().__init__(message)
 
+    def body(self) -> dict[str, Any]:
+        """Return what is said of it."""
+        return {"status": self.status, "error": scrubbed(str(self)), "remedy": self.remedy, **self.more}
+
     def answer(self) -> Response:
         """Return the answer."""
-        body = {"status": self.status, "error": scrubbed(str(self)), "remedy": self.remedy, **self.more}
-        return json_answer(body, self.status, self.headers)
+        return json_answer(self.body(), self.status, self.headers)
 
 
 def not_ready(

@@ -1,18 +1,24 @@
 """One connection of the admin server: a client that sends or reads too slowly, or nonsense, is disconnected.
 
 uvicorn bounds what it holds for a connection, but not for how long. So each connection is looked at every few seconds:
-a request must have come as a whole, and what was written must have been read a little.
+a request must have come as a whole, and what was written must have been read a little. Look-ups of a key are answered
+as they arrive (`point_lookups`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import h11
 import orjson
+import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+
+from penstock.admin.answers import HEADERS
+from penstock.admin.point_lookups import LookupAnswer
 
 logger = logging.getLogger("penstock.admin.http")
 logger.setLevel(logging.ERROR)  # a client that sends nonsense is answered, and fills no log
@@ -25,6 +31,20 @@ MOST_LOOKS = 2
 MOST_HEAD = 64 << 10
 #: connections at a time; a process has 1,024 descriptors on an ordinary machine
 MOST_CONNECTIONS = 200
+
+
+#: what all answers to look-ups have
+LOOKUP_HEADERS = b"".join(f"{name}: {value}\r\n".encode() for name, value in HEADERS.items())
+LOOKUP_HEADERS += b"content-type: application/json\r\n"
+
+#: answers a request from its bytes; None: it takes the ordinary way
+AtOnce = Callable[[bytes], LookupAnswer | None]
+
+
+class AdminConfig(uvicorn.Config):
+    """What uvicorn is told, and what may answer a request as it arrives."""
+
+    at_once: AtOnce | None = None
 
 
 class OneWrite:
@@ -44,6 +64,11 @@ class OneWrite:
         if not self._waiting:
             self._loop.call_soon(self._send)
         self._waiting.append(data)
+
+    def write_now(self, data: bytes) -> None:
+        """Send data behind what waits, at once."""
+        self._waiting.append(data)
+        self._send()
 
     def close(self) -> None:
         """Close after what waits."""
@@ -85,7 +110,7 @@ class BoundedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sends, unless it was refused."""
-        if not self._refused:
+        if not self._refused and not self._answered_at_once(data):
             super().data_received(data)
 
     def eof_received(self) -> None:
@@ -115,6 +140,27 @@ class BoundedConnection(H11Protocol):
             400,
             "this is no request of HTTP/1.1, or its line and headers are longer than 64 KB",
             'send long keys in a body: POST /v1/stores/{store}/keys {"key": ...}',
+        )
+
+    def _answered_at_once(self, data: bytes) -> bool:
+        """Answer a look-up, if the connection waits for a request and none of one is here yet."""
+        at_once = cast(AdminConfig, self.config).at_once
+        if at_once is None or not self._is_waiting() or (found := at_once(data)) is None:
+            return False
+        self._unset_keepalive_if_required()
+        self._looks = 0
+        self.server_state.total_requests += 1
+        dated = b"".join(b"%b: %b\r\n" % header for header in self.server_state.default_headers)
+        head = b"HTTP/1.1 %d %b\r\n" % (found.status, STATUS_PHRASES[found.status])
+        size = b"content-length: %d\r\n\r\n" % len(found.body)
+        cast(OneWrite, self.transport).write_now(head + dated + LOOKUP_HEADERS + size + found.body)
+        return True
+
+    def _is_waiting(self) -> bool:
+        """Whether all requests so far are answered, nothing of the next one is here, and the client reads."""
+        idle = self.conn.our_state is h11.IDLE and self.conn.their_state is h11.IDLE
+        return (
+            idle and not self.conn.trailing_data[0] and not self.flow.write_paused and not self.transport.is_closing()
         )
 
     def _answer(self, status: int, error: str, remedy: str) -> None:

@@ -78,10 +78,12 @@ class AdminEndpoints:
             self._check_unused()
             return
         from penstock.admin.asgi import LoopbackOnly, is_local
+        from penstock.admin.point_lookups import PointLookups
         from penstock.admin.server import AdminServer
 
-        asgi = self.asgi()
-        self._server = AdminServer(LoopbackOnly(asgi) if is_local(address) else asgi, address)
+        asgi, only_local = self.asgi(), is_local(address)
+        lookups = PointLookups(asgi, is_local if only_local else None)
+        self._server = AdminServer(LoopbackOnly(asgi) if only_local else asgi, address, at_once=lookups.answer)
         self._server.start()
 
     def stop(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from penstock.admin.connection import MOST_HEAD, BoundedConnection
+from penstock.admin.connection import MOST_HEAD, AdminConfig, AtOnce, BoundedConnection
 from penstock.config import split_address
 from penstock.errors import ConfigError
 
@@ -22,10 +22,11 @@ STOP_SECONDS = 1
 class AdminServer:
     """Serves an ASGI application at an address, from ``start`` to ``stop``."""
 
-    def __init__(self, asgi: Any, address: str) -> None:
+    def __init__(self, asgi: Any, address: str, *, at_once: AtOnce | None = None) -> None:
+        """``at_once``: may answer requests as their bytes arrive, in front of the application."""
         self._socket = listen(address)
         options: Any = {"lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
-        config = uvicorn.Config(
+        config = AdminConfig(
             asgi,
             http=BoundedConnection,
             ws="none",
@@ -34,6 +35,7 @@ class AdminServer:
             timeout_graceful_shutdown=STOP_SECONDS,
             **options,
         )
+        config.at_once = at_once
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="penstock-admin", daemon=True)
         #: where it listens: host:port

@@ -142,21 +142,26 @@ async def post_key(request: Request) -> Response:
 async def _value(request: Request, spec: StoreSpec, key: Any) -> Response:
     await at_barrier(request)
     running = served(request)
-    if spec.kind is StoreKind.VERSIONED:
-        query: q.Query = q.VersionedKeyQuery(key)
-    elif spec.timestamped:
-        query = q.TimestampedKeyQuery(key)
-    else:
-        query = q.KeyQuery(key)
+    query = key_query(spec, key)
     result = _checked(spec, query, running.need_queries().query_at_once)
     if result is None:
         result = await running.in_thread(_checked, spec, query, running.app.query)
     at = {"epoch": result.epoch, "position": position_data(result.position)}
     if not result.found:
-        raise HttpError(
-            404, f"store {spec.name!r} has no such key", "see /range for the keys it has", found=False, **at
-        )
+        raise no_such_key(spec, at)
     return json_answer({**at, "found": True, "key": key, **row_forms.value_form(result.value)})
+
+
+def key_query(spec: StoreSpec, key: Any) -> q.Query:
+    """Return the query for a key that a kind of store answers with the most."""
+    if spec.kind is StoreKind.VERSIONED:
+        return q.VersionedKeyQuery(key)
+    return q.TimestampedKeyQuery(key) if spec.timestamped else q.KeyQuery(key)
+
+
+def no_such_key(spec: StoreSpec, at: dict[str, Any]) -> HttpError:
+    """Return the error of a key that is not there. ``at``: epoch and position."""
+    return HttpError(404, f"store {spec.name!r} has no such key", "see /range for the keys it has", found=False, **at)
 
 
 def _checked(spec: StoreSpec, query: q.Query, ask: Callable[[str, q.Query], Any]) -> Any:

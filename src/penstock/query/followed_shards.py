@@ -45,6 +45,10 @@ class FollowedShards(LocalShards):
                 self._globals.stores(request)
                 return super().open_global(request)
 
+    def opens_at_once(self, shard: int, request: EpochRequest) -> bool:
+        """Never: it may have to be read from its changelog first."""
+        return False
+
     def close(self) -> None:
         """Let go of connections and files."""
         with self._lock:

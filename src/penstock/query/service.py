@@ -86,10 +86,10 @@ class Queries:
         return answered(self.routing, store, query, LastBarrier(self, at_least, millis(wait_ms, "wait_ms", least=0)))
 
     def query_at_once(self, store: str, query: Query) -> QueryResult | None:
-        """Answer a query if nothing has to be opened or waited for; None: it takes `query`. For who must not wait."""
+        """Answer a query if nothing has to be waited for; None: it takes `query`. For who must not wait."""
         try:
             return answered(self.routing, store, query, OpenShards(self))
-        except NotOpen:
+        except (NotOpen, ShardIsNewer, ShardNotReady):
             return None
 
     def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
@@ -136,15 +136,18 @@ class Queries:
                 raise
 
     def open_at_once(self, shards: Iterable[int]) -> Reading:
-        """Return shards that are open at the last barrier; raise `NotOpen` if one is not."""
+        """Return shards that are open at the last barrier, or opened at once; raise `NotOpen` if one is not."""
         at = self._published()
         held: dict[int, ShardView] = {}
-        for shard in shards:
-            view = self._views.acquire_open(shard, at.request)
-            if view is None:
-                self._give_back(held)
-                raise NotOpen
-            held[shard] = view
+        try:
+            for shard in shards:
+                view = self._views.acquire_open(shard, at.request)
+                if view is None:
+                    raise NotOpen
+                held[shard] = view
+        except BaseException:
+            self._give_back(held)
+            raise
         return self._made(at, held, self._timeout_ms)
 
     def open_views(self) -> int:

@@ -32,6 +32,10 @@ class ShardSource(Protocol):
         """Return the global tables at the barrier of the request, to be closed by the caller."""
         ...
 
+    def opens_at_once(self, shard: int, request: EpochRequest) -> bool:
+        """Whether `open` would take less than a millisecond or two, and wait for nobody."""
+        ...
+
     def close(self) -> None:
         """Let go of files and connections."""
         ...
@@ -98,14 +102,17 @@ class ShardViews:
             return view
 
     def acquire_open(self, shard: int, request: EpochRequest) -> ShardView | None:
-        """Return a shard that is open at the barrier of the request already, without waiting for anybody; else None."""
-        slot = self._slots[shard]
+        """Return a shard at the barrier of the request if it is open, or opened at once; else None. Waits for nobody."""
+        slot, version = self._slots[shard], version_of(shard, request)
         if not slot.lock.acquire(blocking=False):
             return None
         try:
-            view = slot.views.get(version_of(shard, request))
-            if view is not None:
-                view.readers += 1
+            view = slot.views.get(version)
+            if view is None or not is_open(view.state):
+                if shard == GLOBAL or not self._source.opens_at_once(shard, request):
+                    return None
+                view = slot.views[version] = ShardView(shard, version, self._source.open(shard, request))
+            view.readers += 1
             return view
         finally:
             slot.lock.release()

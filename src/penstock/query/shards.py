@@ -42,6 +42,9 @@ ADDRESS_SPACE, MOST_SPACE = 1 << 45, 1 << 38
 #: maps of a store in a shard: segments, those that are about to go, and an index by time of each
 SEGMENTED, OTHER_MAPS = 20, 5
 
+#: bytes of pending writes that are read in less than a millisecond or two
+FEW_BYTES = 128 << 10
+
 _decode_global = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, int, int]]]).decode
 
 
@@ -94,6 +97,16 @@ class LocalShards:
         if incarnation == request.incarnation and all(found.get(place, 0) >= end for place, end in wanted.items()):
             raise ShardIsNewer("the global tables are read further than at this barrier")
         raise ShardNotReady("the global tables")
+
+    def opens_at_once(self, shard: int, request: EpochRequest) -> bool:
+        """Whether a shard's file is open already, and its pending writes are few."""
+        order, home = request.shards[shard], self.folder / f"shard-{shard}"
+        if LmdbState.opened(home) is None:
+            return not order.version
+        try:
+            return sum((home / name).stat().st_size for name in order.pending) <= FEW_BYTES
+        except FileNotFoundError:  # applied meanwhile
+            return True
 
     def close(self) -> None:
         """Let go of the files."""
