@@ -190,6 +190,10 @@ class App:
             loop.paused = False
             loop.wake()
 
+    def change(self, **given: Any) -> None:
+        """Change settings of an application that runs, those that say so; they count from the next epoch on."""
+        self.config.update(settings.changed(given))
+
     def reset(self) -> dict[str, list[str]]:
         """Forget everything: group offsets, internal topics, local state. The application must not run."""
         if self._thread is not None and self._thread.is_alive():

@@ -31,6 +31,8 @@ class Setting:
     parse: Callable[[Any], Any]
     meaning: str
     heading: str = "behaviour"
+    #: whether `App.change` takes it while the application runs
+    changeable: bool = False
 
 
 def _text(value: Any) -> str:
@@ -140,7 +142,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("admin", "str or None", None, _optional(_address), "host:port where the application answers over HTTP (`docs/http.md`); a port alone is one of 127.0.0.1, which no other machine can reach; port 0 chooses a free one (`app.admin_address`). None: nowhere."),
     Setting("admin_token", "str or None", None, _optional_text, "What a request over HTTP that changes something (pause, resume, levels of loggers) must bring: `Authorization: Bearer <token>`. None: such requests are refused."),
     Setting("metrics_names", "str", "penstock", _one_of("penstock", "kafka_streams", "both"), "Names of the metrics at `/metrics`: Penstock's, those of Kafka Streams where there is one of the same meaning, or both (`docs/metrics.md`)."),
-    Setting("stall_limit_ms", "int", 300_000, _at_least(1_000), "How long one step of an epoch may take, while the broker answers, before `/health/live` says that the application is stalled."),
+    Setting("cache_max_bytes", "int or None", None, _optional(_at_least(0)), "Bytes of updates that cached stores hold back until the barrier, over all shards, each of which has its part; when it is full they forward, and go on with an empty cache. 0: every update is forwarded as it is made, and records that reach cached stores go one by one. None: no limit but the size of an epoch. No last value of a key and no final result depends on it. May be changed while the application runs.", changeable=True),
+    Setting("stall_limit_ms", "int", 300_000, _at_least(1_000), "How long one step of an epoch may take, while the broker answers, before `/health/live` says that the application is stalled. May be changed while the application runs.", changeable=True),
     Setting("master", "str", "local[*]", _text, "Spark master.", "performance"),
     Setting("lanes", "int or None", None, _optional(_at_least(1)), "Parallel lanes; None: the number of cores.", "performance"),
     Setting("shards", "int", 16, _at_least(1), "Units of state, fixed when the application is first started.", "performance"),
@@ -193,6 +196,22 @@ def load(
     if "dead_letter" in policies and result["dead_letter_topic"] is None:
         raise ConfigError("the policy dead_letter needs dead_letter_topic='...': set it, or use skip or fail")
     return result
+
+
+def changed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that a running application is to have from now on, checked.
+
+    >>> changed({"cache_max_bytes": "0"})
+    {'cache_max_bytes': 0}
+    >>> changed({"shards": 4})
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: shards cannot be changed while the application runs, only cache_max_bytes, stall_limit_ms
+    """
+    for name in given:
+        if not setting(name).changeable:
+            those = ", ".join(row.name for row in SETTINGS if row.changeable)
+            raise ConfigError(f"{name} cannot be changed while the application runs, only {those}")
+    return {name: _parse(name, value, "argument") for name, value in given.items()}
 
 
 def _from_pyproject(path: Path | None) -> dict[str, Any]:

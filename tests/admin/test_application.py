@@ -195,6 +195,26 @@ def test_pause_and_resume_over_http(asked):
     assert asked.get("/v1/stores/counts/keys/paused", params=bound)["value"] == 1
 
 
+def test_the_cache_is_changed_while_the_application_runs(asked):
+    """With none every update leaves, in one epoch too; a cache forwards the last one."""
+    found = {}
+    for size in (0, None):
+        key, before = f"cache{size}", len(asked.cluster.numbers(asked.cluster.name("out")))
+        put = asked.client.put("/v1/config", headers=WRITES, json={"cache_max_bytes": size})
+        assert put.json()["cache_max_bytes"] == size == asked.get("/v1/config")["cache_max_bytes"]
+        asked.client.post("/v1/pause", headers=WRITES)
+        bound = asked.send("lines", *((key, "x", START) for _ in range(5)))
+        asked.client.post("/v1/resume", headers=WRITES)
+        asked.get(f"/v1/stores/counts/keys/{key}", params=bound)
+        found[size] = [n for name, n in asked.cluster.numbers(asked.cluster.name("out"))[before:] if name == key]
+    assert found == {0: [1, 2, 3, 4, 5], None: [5]}
+    for body, said in (({"shards": 2}, "cannot be changed"), ({"cache_max_bytes": -1}, "at least 0"), ([], "object")):
+        refused = asked.client.put("/v1/config", headers=WRITES, json=body)
+        assert refused.status_code == 400
+        assert said in refused.json()["error"]
+    assert asked.client.put("/v1/config", json={"cache_max_bytes": 0}).status_code == 401
+
+
 def test_a_record_that_was_produced_is_read_by_its_offset(asked):
     for number in range(1, 6):
         bound = asked.send("lines", ("mine", "x", START))

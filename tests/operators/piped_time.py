@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.lane.task_time import released_at
 from penstock.record import NO_ORIGIN, Origin
+from penstock.state.cache import CacheBudget
 from penstock.state.event_time import EventTime
 
 
@@ -21,6 +22,7 @@ class PipedTime:
     def __init__(self) -> None:
         self.origin = NO_ORIGIN
         self.clock = EventTime()
+        self.cache = CacheBudget()
         self.times: dict[int, int] = {}
         self._calls: list[tuple[Callable[[int], None], Callable[[], int | None]]] = []
         self._at_hand: list[Any] = []

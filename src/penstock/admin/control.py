@@ -1,4 +1,4 @@
-"""Requests that change something: pause, resume, levels of loggers. They need the token of ``admin_token``."""
+"""Requests that change something: pause, resume, settings, levels of loggers. They need the token of ``admin_token``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from penstock.admin.answers import HttpError, json_answer
 from penstock.admin.inspection import barrier, served
+from penstock.errors import ConfigError
 
 #: bytes of the body of such a request, and seconds until it must be here
 MOST_BODY, BODY_SECONDS = 64 << 10, 10.0
@@ -63,6 +64,22 @@ async def resume(request: Request) -> Response:
     running = served(request)
     running.app.resume()
     return json_answer({"paused": running.app.paused, **barrier(running)})
+
+
+async def change_settings(request: Request) -> Response:
+    """Change settings that may be changed while the application runs: ``{"cache_max_bytes": 0}``."""
+    try:
+        given = orjson.loads(await body_of(request))
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not given:
+        raise HttpError(400, "the body is not an object of settings", 'send {"cache_max_bytes": 0}, for example')
+    running = served(request)
+    try:
+        running.app.change(**given)
+    except ConfigError as error:
+        raise HttpError(400, str(error), "see docs/configuration.md") from error
+    return json_answer({**{name: running.app.config[name] for name in given}, **barrier(running)})
 
 
 async def set_logger(request: Request) -> Response:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from penstock.admin import change_stream, control, debugging, event_stream, inspection, prometheus, stores
 from penstock.admin.parameters import POSITION, Parameter
+from penstock.config import SETTINGS
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -49,6 +50,10 @@ async def ready(request: Request) -> Response:
 LIMIT = Parameter("limit", "integer", "How many, the newest first. Default: all that are kept, 1000.")
 ROWS = Parameter("rows", "boolean", "Count the rows of key-value stores; may read all of them.")
 FORMAT = Parameter("format", "string", f"One of {', '.join(inspection.FORMATS)}. Default: json.")
+CHANGED = {
+    "type": "object",
+    "properties": {row.name: {"description": row.meaning} for row in SETTINGS if row.changeable},
+}
 LEVEL = {"type": "object", "required": ["level"], "properties": {"level": {"enum": list(control.LEVELS)}}}
 
 KEYS = (
@@ -108,5 +113,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(f"{STORE}/changes", change_stream.changes, CHANGES, streams=True),
     Endpoint("/v1/pause", control.pause, method="POST", writes=True),
     Endpoint("/v1/resume", control.resume, method="POST", writes=True),
+    Endpoint("/v1/config", control.change_settings, method="PUT", writes=True, body=CHANGED),
     Endpoint("/v1/loggers/{name}", control.set_logger, method="PUT", writes=True, body=LEVEL),
 )

@@ -50,6 +50,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.timestamps)
 
+    @property
+    def size(self) -> int:
+        """Size of keys and values, in bytes."""
+        return self.keys.size + self.values.size
+
     def origin(self, at: int) -> Origin:
         """Return the origin of a record."""
         return self.provenance.origin(at if self.rows is None else int(self.rows[at]))

@@ -89,6 +89,13 @@ class Column:
         if self._told is not None:
             _ = self.items
 
+    @property
+    def size(self) -> int:
+        """Size in bytes; of items that were never bytes, as much as their references."""
+        if isinstance(self._data, pa.Array):
+            return int(self._data.nbytes)
+        return 8 * len(self) if self._data is None else sum(len(item or b"") for item in self._data)
+
     def _read(self, data: Any) -> list[Any]:
         told = self._told
         if told is None:

@@ -29,6 +29,7 @@ from penstock.log.base import Offsets
 from penstock.protocol.request import EpochRequest, Range, offsets
 from penstock.query.barriers import Barrier, position_of
 from penstock.query.changes import ChangeFeeds
+from penstock.state.cache import budget_of_shard
 
 logger = logging.getLogger("penstock.engine")
 
@@ -92,6 +93,7 @@ class Attempts:
             global_ends=self.input.global_ends(),
             now=self.context.clock.now_ms(),
             told=self._due.told(self.committed, ranges),
+            cache_bytes=budget_of_shard(self.context.config["cache_max_bytes"], len(self.committed.shards)),
         )
         return Work(
             self.context,

@@ -80,6 +80,7 @@ class CommittedState:
         now: int = 0,
         told: TimeUpdate = NOTHING,
         restore_limit: int = 0,
+        cache_bytes: int | None = None,
     ) -> EpochRequest:
         """Return the request of the next epoch, or of a restore."""
         return EpochRequest(
@@ -99,6 +100,7 @@ class CommittedState:
             told=told,
             now=now,
             restore_limit=restore_limit,
+            cache_bytes=cache_bytes,
         )
 
     def after(

@@ -460,7 +460,7 @@ class StepRun:
             partitions=self._partitions,
             for_one_epoch=True,
             calls=partial(self._worker.calls.caller, 0),  # a worker runs one lane at a time, any of them
-            counted=stage.counted_topics,
+            counted=() if request.cache_bytes == 0 else stage.counted_topics,
             timelines=self._times() if self._step.exchange else None,
             feeds=stage.feeds,
             resources=self._worker.resources,
@@ -469,6 +469,7 @@ class StepRun:
             batch_paths=stage.plan.batch_paths,
             follows=stage.plan.follows,
             changes=self._changes.get(shard, {}),
+            cache_bytes=request.cache_bytes,
         )
         snapshot = request.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:

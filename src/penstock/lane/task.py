@@ -33,7 +33,8 @@ from penstock.protocol.timing import feeds_of
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
-from penstock.state.base import Sealed, ShardState
+from penstock.state.base import MOST_FLUSHES, Sealed, ShardState
+from penstock.state.cache import CacheBudget
 from penstock.state.changes import TableChanges
 from penstock.state.open import open_store
 from penstock.state.spec import StoreKind
@@ -43,8 +44,6 @@ from penstock.watermark import LatePolicy
 
 #: of a task that runs without an epoch: global tables
 NO_TIMELINES = Timelines(NO_MOVES, (), {}, {}, ())
-#: passes over the cached stores at one barrier; more of them do not end by themselves
-MOST_FLUSHES = 1000
 
 
 class Task:
@@ -77,6 +76,7 @@ class Task:
         batch_paths: BatchPaths | None = None,
         follows: Mapping[str, frozenset[str]] | None = None,
         changes: Mapping[str, TableChanges] | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -88,6 +88,8 @@ class Task:
         self.shards = shards
         self.scopes = scopes or {}
         self.clock = clock
+        #: what cached stores may hold back
+        self.cache = CacheBudget(cache_bytes)
         self.origin: Origin = NO_ORIGIN
         #: the place in the order of what time gives out at the moment; None while a record is at hand
         self.placed: Origin | None = None
@@ -119,9 +121,11 @@ class Task:
         self._sources: dict[str | None, SourceNode | None] = {None: None}
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
-        self._batch_paths = batch_paths
-        self._batch_path = None if batch_paths is None else batch_paths.open(self)
         self.stores: dict[str, Any] = self._open_stores()
+        # where each update leaves as it is made, no batch can
+        each = any(store.forwards_each for store in self.stores.values())
+        self._batch_paths = None if each else batch_paths
+        self._batch_path = None if self._batch_paths is None else self._batch_paths.open(self)
         #: tables that records come back to (``Plan.follows``)
         self.followed = FollowedTables(self, follows or {}, changes)
         self.entries: dict[str, Forward] = {}
@@ -151,7 +155,7 @@ class Task:
         Punctuators of stream time run between records, as soon as they are due.
         """
         entry, come_to, cursors, queues = self.entries[source], self.time.come_to, self.time.cursors, self.time.queues
-        at_once = self._at_once
+        at_once, budget = self._at_once, self.cache if self.cache.counts else None
         try:
             for key, value, timestamp, headers, origin in records:
                 if cursors:
@@ -160,6 +164,8 @@ class Task:
                 entry(key, value, timestamp, headers)
                 if at_once:
                     self._forward_at_once()
+                if budget is not None and budget.is_full:
+                    self._flush_stores()
                 if queues:
                     self.time.punctuate(origin, source)
         except Exception as error:
@@ -223,6 +229,10 @@ class Task:
         self.origin = batch.origin(len(batch) - 1)
         if self.time.cursors:
             self.time.skip_to(self.origin)
+        if self.cache.counts:
+            self.cache.add(batch.size)
+            if self.cache.is_full:
+                self.flush_when_full()
 
     # what kernels ask for
 
@@ -406,6 +416,13 @@ class Task:
         except Exception as error:
             self.judge.fail(error)
 
+    def flush_when_full(self) -> None:
+        """Let the cached stores forward in the middle of an epoch; they go on with an empty cache."""
+        try:
+            self._flush_stores()
+        except Exception as error:
+            self.judge.fail(error)
+
     def _forward_at_once(self) -> None:
         """Let the stores forward what has changed whose updates reach a node that acts on time: it is to get each at its time."""
         for store in self._at_once:
@@ -419,6 +436,7 @@ class Task:
         for _ in range(MOST_FLUSHES):
             forwarded = [store.flush() for store in self.stores.values()]
             if not any(forwarded):
+                self.cache.clear()
                 return
         cached = ", ".join(name for name, store in self.stores.items() if store.cached)
         raise ProcessingError(

@@ -205,7 +205,8 @@ class TableView(ABC):
 def table_emitter(store: Any, forward: Forward, send_old: bool) -> Emit:
     """Return how a table node forwards its updates: at once, or through the store's cache at the barrier.
 
-    A cached store forwards once per key and epoch; the node then has nothing to do at the update itself.
+    A cached store forwards once per key and epoch; the node then has nothing to do at the update itself, unless the
+    cache holds back nothing.
     """
 
     def emit_flushed(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
@@ -216,6 +217,13 @@ def table_emitter(store: Any, forward: Forward, send_old: bool) -> Emit:
             store.on_flush(emit_flushed, send_old=send_old)
         return emit_flushed
     store.on_flush(emit_flushed, send_old=send_old)
+    if store.forwards_each:
+        flush_now = store.flush_now
+
+        def emit_now(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            flush_now()
+
+        return emit_now
     return _nothing
 
 

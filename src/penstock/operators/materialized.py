@@ -32,7 +32,7 @@ def open_rows(store: Any, forward: Forward, send_old: bool) -> tuple[Lookup, Upd
     def update_cached(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, record_timestamp: int) -> None:
         write(key, new, record_timestamp if new is None else timestamp, headers)
 
-    return store.read, update_cached if store.cached else update
+    return store.read, update_cached if store.cached and not store.forwards_each else update
 
 
 def _versioned_update(store: Any, forward: Forward, send_old: bool) -> Update:

@@ -62,7 +62,7 @@ class WindowAggregate(Operator):
         initializer, aggregator = self.initializer, self.aggregator
         counting = initializer is zero and aggregator is count_one
         emit: Emit | None = table_emitter(store, forward, self.send_old)
-        if store.cached:  # it forwards by itself: make no key for nothing
+        if store.cached and not store.forwards_each:  # it forwards by itself: make no key for nothing
             emit = None
 
         def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -141,6 +141,8 @@ class EpochRequest(msgspec.Struct, frozen=True):
     restore_limit: int = 0
     #: whether rows for sinks say which record they came from
     places: bool = False
+    #: bytes of updates that the cached stores of a shard may hold back; None: no limit, 0: none
+    cache_bytes: int | None = None
 
 
 encode_request = msgspec.msgpack.Encoder().encode

@@ -21,12 +21,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from penstock.record import Headers, Origin
+from penstock.state.cache import CacheBudget
 
 if TYPE_CHECKING:
     from penstock.state.event_time import EventTime
     from penstock.state.runs import RunRows
 from penstock.state.spec import StoreSpec
 
+#: passes over cached stores at one barrier; more of them do not end by themselves
+MOST_FLUSHES = 1000
 #: flush listener of a cached store: (key, new value, old value or None, timestamp, headers); ``old`` is the value
 #: before the epoch
 OnFlush: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
@@ -141,6 +144,8 @@ class StoreContext(Protocol):
     """What a store needs from its task."""
 
     origin: Origin
+    #: how much cached stores may hold back
+    cache: CacheBudget
 
     def drop(self, reason: str) -> None:
         """Count a record that was dropped, under its reason."""
@@ -182,6 +187,9 @@ class Store(ABC):
     spec: StoreSpec
     #: True where a write is not forwarded at once but at the barrier, once per key.
     cached: bool = False
+    #: True where a cached store holds back nothing (``cache_max_bytes`` 0): who writes calls ``flush_now``.
+    forwards_each: bool = False
+    _flushing: bool = False
 
     @property
     def name(self) -> str:
@@ -199,6 +207,18 @@ class Store(ABC):
         answer says whether anything was. While it runs, ``context.origin`` is that of the row's last writer.
         """
         return False
+
+    def flush_now(self) -> None:
+        """Forward what was just written. What a listener writes here meanwhile follows it, never overtakes it."""
+        if self._flushing:
+            return
+        self._flushing = True
+        try:
+            for _ in range(MOST_FLUSHES):
+                if not self.flush():
+                    return
+        finally:
+            self._flushing = False
 
     @property
     def keeps_time(self) -> bool:

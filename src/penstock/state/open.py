@@ -8,6 +8,7 @@ from typing import Any
 from penstock.record import NO_ORIGIN, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import ShardState, Store, StoreContext
+from penstock.state.cache import CacheBudget
 from penstock.state.event_time import EventTime
 from penstock.state.key_value import KeyValueStore, SharedStore, TimestampedKeyValueStore
 from penstock.state.lru import LruStore, TimestampedLruStore
@@ -72,6 +73,7 @@ class Standalone:
 
     def __init__(self, origin: Origin = NO_ORIGIN) -> None:
         self.origin = origin
+        self.cache = CacheBudget()
         self.dropped: dict[str, int] = {}
 
     def drop(self, reason: str) -> None:

@@ -50,6 +50,7 @@ class RowStore(KeyValueVerbs):
     ) -> None:
         super().__init__(spec, context, key, value)
         self.cached = bool(spec.cached)
+        self.forwards_each = self.cached and context.cache.forwards_each
         self.stamped = self.stamped or spec.ttl is not None
         self.rows = WriteBack(state, spec.name, stamped=self.stamped)
         self._expiry = None if spec.ttl is None else RowExpiry(state, spec.name, spec.ttl, self.rows)
@@ -110,6 +111,7 @@ class RowStore(KeyValueVerbs):
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self.vanished
         deltas, spill = self.rows.deltas, self.rows.spill
+        hold, name = context.cache.hold if cached and context.cache.counts else None, self.spec.name
 
         def write(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
             if key is None:
@@ -128,6 +130,8 @@ class RowStore(KeyValueVerbs):
                 if raw is None and raw_key in dirty and dirty[raw_key][0] is not None:
                     vanished.add(raw_key)
                 dirty[raw_key] = (raw, timestamp, headers, context.origin, number())
+                if hold is not None:
+                    hold((name, raw_key), len(raw_key) + len(raw or b""))
             else:
                 dirty[raw_key] = (raw, timestamp, headers, None, 0)
 
@@ -142,8 +146,10 @@ class RowStore(KeyValueVerbs):
         twice and no call lies between. Same results as ``read``, the aggregator, ``write``; a record without key or value is
         dropped, as every aggregation of a stream does.
         """
-        if not self.cached or self._expiry is not None or self._on_change is not None:
+        budget = self._context.cache
+        if not self.cached or self.forwards_each or self._expiry is not None or self._on_change is not None:
             return None
+        hold, name = budget.hold if budget.counts else None, self.spec.name
         dirty, in_dirty, read, write = self.rows.dirty, self.rows.dirty.get, self.read, self.write
         serialize_key, serialize, deserialize = self._key.serialize, self._value.serialize, self._value.deserialize
         refuse_key, refuse_value, context = self._refuse_key, self._refuse_value, self._context
@@ -176,6 +182,8 @@ class RowStore(KeyValueVerbs):
             except Exception as error:
                 refuse_value(key, new, error)
             dirty[raw_key] = (raw, later, headers, context.origin, number())
+            if hold is not None:
+                hold((name, raw_key), len(raw_key) + len(raw))
 
         return fold
 

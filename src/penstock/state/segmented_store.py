@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
 
@@ -32,6 +32,7 @@ class SegmentedStore(Store):
     ) -> None:
         self.spec = spec
         self.cached = bool(spec.cached) and not spec.retain_duplicates
+        self.forwards_each = self.cached and context.cache.forwards_each
         self.rows = rows
         self._context = context
         self._key = key
@@ -55,6 +56,10 @@ class SegmentedStore(Store):
     def value_serde(self) -> Serde[Any]:
         """The serde of values."""
         return self._value
+
+    def _holder(self) -> Callable[[Hashable, int], None] | None:
+        """Return what counts an update that is held back; None where nobody counts."""
+        return self._context.cache.hold if self.cached and self._context.cache.counts else None
 
     def drop(self, reason: str) -> None:
         """Count a record that the store refuses."""

@@ -57,6 +57,7 @@ class SessionStore(SegmentedStore):
         rows, context, number, cached = self.rows, self._context, self.next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
+        hold, name = self._holder(), self.spec.name
 
         def put(session: Windowed, value: Any, headers: Headers = ()) -> None:
             """Store the value of a session; None deletes it. One older than the retention is dropped and counted."""
@@ -75,6 +76,8 @@ class SessionStore(SegmentedStore):
                 self._refuse_session(session)
             origin = context.origin
             entry = (raw, origin.timestamp, headers, origin, number() if cached else 0)
+            if hold is not None:
+                hold((name, raw_key, start, end), len(raw_key) + len(raw or b""))
             if rows.observe(end) or (raw is None and end >= rows.kept):
                 rows.put(raw_key, (end, start), entry)
             else:

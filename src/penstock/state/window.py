@@ -96,6 +96,7 @@ class WindowStore(SegmentedStore):
         serialize_key, serialize = self._key.serialize, self._value.serialize
         refuse_key, refuse_value, expired = self._refuse_key, self._refuse_value, self._expired
         in_dirty, put, observe = rows.dirty.keys.get, rows.put, rows.observe
+        hold, name = self._holder(), self.spec.name
         if self.spec.retain_duplicates:
             return self._no_single_value
 
@@ -114,6 +115,8 @@ class WindowStore(SegmentedStore):
             entry = (raw, timestamp, headers, origin, number() if cached else 0)
             if start < 0:
                 self._refuse_start(start)
+            if hold is not None:
+                hold((name, raw_key, start), len(raw_key) + len(raw or b""))
             if not observe(start):
                 return expired(raw_key, start, entry)
             found = in_dirty(raw_key)

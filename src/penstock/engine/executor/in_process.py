@@ -25,6 +25,7 @@ from penstock.protocol.timing import ObservedTimes, Place, TimeUpdate, Timing, f
 from penstock.record import Headers, Origin
 from penstock.serde import Serde, Serdes
 from penstock.state.base import Sealed, ShardState
+from penstock.state.cache import budget_of_shard
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
 from penstock.topology.functions import check_letters
@@ -142,6 +143,7 @@ class InProcessExecutor:
             shards=self.shards,
             scopes=self._scopes,
             follows=self._follows,
+            cache_bytes=budget_of_shard(self.config["cache_max_bytes"], self.shards),
             **self._shared,
         )
 
