@@ -164,7 +164,9 @@ def test_the_pictures_and_the_fingerprint_show_it_but_its_times_may_be_changed()
     assert 'schedule1(["cron 0 6 * * *"])' in topology.to_mermaid()
     assert "schedule1 --> node0" in topology.to_mermaid()
     assert "cron 0 6 * * *" in topology.to_svg()
-    assert topology.to_json()["subtopologies"][0]["nodes"][0] == {
+    shown = topology.to_json()["subtopologies"][0]["nodes"][0]
+    assert [__file__ in function for function in shown.pop("functions")] == [True]
+    assert shown == {
         "kind": "source",
         "topics": [],
         "schedule": "cron 0 6 * * *",

@@ -175,7 +175,10 @@ def test_a_topology_is_data_for_tools():
         "name": "count",
         "parents": ["g-repartition-source"],
         "children": [],
+        "functions": [],
     }
+    keyed = next(node for node in data["subtopologies"][0]["nodes"] if node.get("operator") == "SelectKey")
+    assert [function.partition(" (")[2].partition(":")[0] for function in keyed["functions"]] == [__file__]
 
 
 def test_a_mermaid_chart_has_subgraphs_topics_and_stores():

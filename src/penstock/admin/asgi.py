@@ -28,7 +28,7 @@ from penstock.admin.inspection import installed_version
 from penstock.admin.notifier import Notifier
 from penstock.admin.openapi import describe
 from penstock.admin.parameters import check_names
-from penstock.admin.routes import ENDPOINTS, Endpoint
+from penstock.admin.routes import ENDPOINTS, PAGE, Endpoint
 from penstock.admin.served_app import ServedApp
 from penstock.errors import nearest
 
@@ -37,16 +37,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.admin")
 
-#: seconds until a request must be answered, unless it is a stream
-REQUEST_SECONDS = 60.0
-
 
 def make_asgi(app: Any, engine: Callable[[], Engine | None], mounts: Mapping[str, Any]) -> Starlette:
     """Return the ASGI application of an `App`. ``mounts``: path → ASGI application of the user's."""
     running = ServedApp(app, engine)
     routes: list[BaseRoute] = []
     # looked through one after the other: what is asked often comes first
-    for endpoint in sorted(ENDPOINTS, key=lambda endpoint: "/keys" not in endpoint.path):
+    for endpoint in sorted((*ENDPOINTS, *PAGE), key=lambda endpoint: "/keys" not in endpoint.path):
         for path in (endpoint.path, *endpoint.aliases):
             routes.append(Route(path, _guarded(endpoint), methods=[endpoint.method]))
     routes.append(Route("/openapi.json", _openapi))
@@ -87,10 +84,10 @@ def _guarded(endpoint: Endpoint) -> Callable[[Request], Any]:
             if endpoint.writes:
                 control.check_token(request)
             check_names(request, endpoint.parameters)
-            with anyio.fail_after(None if endpoint.streams else REQUEST_SECONDS):
+            with anyio.fail_after(None if endpoint.streams else endpoint.seconds):
                 return await endpoint.handler(request)
         except TimeoutError:
-            return HttpError(503, f"no answer within {REQUEST_SECONDS:.0f} s", "ask for less").answer()
+            return HttpError(503, f"no answer within {endpoint.seconds:.0f} s", "ask for less").answer()
         except Exception as error:
             return error_of(error).answer()
 

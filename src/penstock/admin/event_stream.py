@@ -84,6 +84,5 @@ def _epoch_data(running: ServedApp, published: Any) -> dict[str, Any]:
     recent = [] if loop is None else list(loop.history.epochs)[-8:]
     for each in recent:
         if each.epoch == published.epoch:
-            found |= {"kind": each.kind, "records": each.records, "written": each.written}
-            found |= {"committed_at": each.committed_at, "duration_us": each.duration_us}
+            found |= each.data()
     return found

@@ -16,7 +16,7 @@ from penstock.clock import stopwatch_us
 from penstock.engine.fingerprint import fingerprint
 from penstock.engine.history import MOST_EPOCHS
 from penstock.errors import describe_function
-from penstock.masking import masked, scrubbed
+from penstock.masking import masked
 from penstock.plan.plan import make_plan
 from penstock.protocol.state_folder import application_folder
 
@@ -130,27 +130,6 @@ async def epochs(request: Request) -> Response:
     found = list(loop.history.epochs)[-limit:]
     now = None if (step := loop.now) is None else step._asdict() | {"for_us": stopwatch_us() - step.since_us}
     return json_answer({**barrier(running), "now": now, "epochs": [each.data() for each in reversed(found)]})
-
-
-async def errors(request: Request) -> Response:
-    """What has gone wrong: what ended the application, epochs that were run again, records that were dropped or refused."""
-    running = served(request)
-    app, loop = running.app, running.loop
-    error = app.error
-    ended = None if error is None else {"error": type(error).__name__, "message": scrubbed(str(error))}
-    if loop is None:
-        return json_answer({**barrier(running), "ended": ended, "failures": [], "dropped": [], "refused": []})
-    totals = loop.totals
-    return json_answer(
-        {
-            **barrier(running),
-            "ended": ended,
-            "retries": totals.retries,
-            "failures": list(reversed(loop.history.failures)),
-            "dropped": [{"node": n, "reason": why, "records": c} for (n, why), c in totals.dropped.copy().items()],
-            "refused": [{"topic": topic, "records": count} for topic, count in totals.refused.copy().items()],
-        }
-    )
 
 
 def shard_sizes(running: ServedApp) -> list[dict[str, Any]]:

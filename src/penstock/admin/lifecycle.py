@@ -40,7 +40,7 @@ class AdminEndpoints:
         """Serve an ASGI application below a path, once there is a server."""
         if self._asgi is not None:
             raise StateError("mount before the application starts")
-        if not path.startswith("/") or path.rstrip("/") in ("", "/v1", "/health", "/metrics", "/debug"):
+        if not path.startswith("/") or path.rstrip("/") in ("", "/v1", "/health", "/metrics", "/debug", "/page"):
             raise ConfigError(f"mount({path!r}): give a path of your own that begins with /, as '/orders'")
         self._mounts[path.rstrip("/")] = asgi_app
 

@@ -28,7 +28,7 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         for path in (endpoint.path, *endpoint.aliases):
-            shown = path.replace(":path}", "}")
+            shown = re.sub(r":\w+}", "}", path)
             paths.setdefault(shown, {})[endpoint.method.lower()] = _operation(endpoint, path)
     error = {
         "type": "object",
@@ -49,7 +49,7 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
 def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"{(\w+)(?::path)?}", path)
+        for name in re.findall(r"{(\w+)(?::\w+)?}", path)
     ]
     in_query = [
         {"name": p.name, "in": "query", "description": p.meaning, "schema": {"type": p.kind}}

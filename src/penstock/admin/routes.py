@@ -9,9 +9,24 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.admin import change_stream, control, debugging, event_stream, inspection, prometheus, stores
+from penstock.admin import (
+    change_stream,
+    control,
+    dead_letters,
+    debugging,
+    error_report,
+    event_stream,
+    inspection,
+    overview,
+    page_files,
+    prometheus,
+    stores,
+)
 from penstock.admin.parameters import POSITION, Parameter
 from penstock.config import SETTINGS
+
+#: seconds until a request must be answered, unless it is a stream
+REQUEST_SECONDS = 60.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -27,6 +42,8 @@ class Endpoint:
     aliases: tuple[str, ...] = ()
     writes: bool = False
     streams: bool = False
+    #: seconds until it must be answered, unless it streams
+    seconds: float = REQUEST_SECONDS
     #: what a request's body is, as JSON Schema
     body: Any = None
 
@@ -82,6 +99,15 @@ CHANGES = (
 )
 AS_OF = Parameter("as_of", "integer", "The version that was valid at this time, in milliseconds.")
 KEY_BODY = {"type": "object", "required": ["key"], "properties": {"key": {}}}
+LETTERS = (
+    Parameter("node", "string", "Only what failed at this node."),
+    Parameter("exception", "string", "Only this exception: its name, whole or the last part."),
+    Parameter("topic", "string", "Only records of this source topic."),
+    Parameter("since", "integer", "Only records of this time or later, in milliseconds."),
+    Parameter(
+        "limit", "integer", f"How many, the newest first: {dead_letters.SHOWN}, {dead_letters.MOST_SHOWN} at most."
+    ),
+)
 STORE = "/v1/stores/{store}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -89,13 +115,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("/health/ready", ready, aliases=("/readyz",)),
     Endpoint("/metrics", prometheus.metrics),
     Endpoint("/v1/info", inspection.info),
+    Endpoint("/v1/overview", overview.overview),
     Endpoint("/v1/config", inspection.config),
     Endpoint("/v1/topology", inspection.topology, (FORMAT,), aliases=("/topology",)),
     Endpoint("/v1/state", stores.show_state, (ROWS,), aliases=("/state",)),
     Endpoint("/v1/watermarks", inspection.watermarks, aliases=("/watermarks",)),
     Endpoint("/v1/offsets", inspection.offsets),
     Endpoint("/v1/epochs", inspection.epochs, (LIMIT,)),
-    Endpoint("/v1/errors", inspection.errors),
+    Endpoint("/v1/errors", error_report.errors),
     Endpoint("/v1/events", event_stream.events, streams=True),
     Endpoint("/debug/threads", debugging.threads),
     Endpoint("/debug/barriers", debugging.barriers),
@@ -111,8 +138,21 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(f"{STORE}/sessions/{{key:path}}", stores.get_sessions, (*KEYS, *PAGES)),
     Endpoint(f"{STORE}/versions/{{key:path}}", stores.get_versions, (*KEYS, *TIMES, AS_OF, *PAGES)),
     Endpoint(f"{STORE}/changes", change_stream.changes, CHANGES, streams=True),
+    Endpoint("/v1/dead-letters", dead_letters.list_letters, LETTERS),
+    Endpoint("/v1/dead-letters/{partition:int}/{offset:int}", dead_letters.show_letter),
+    Endpoint(
+        "/v1/dead-letters/redrive",
+        dead_letters.redrive_letters,
+        method="POST",
+        writes=True,
+        seconds=dead_letters.REDRIVE_SECONDS,
+        body=dead_letters.BODY,
+    ),
     Endpoint("/v1/pause", control.pause, method="POST", writes=True),
     Endpoint("/v1/resume", control.resume, method="POST", writes=True),
     Endpoint("/v1/config", control.change_settings, method="PUT", writes=True, body=CHANGED),
     Endpoint("/v1/loggers/{name}", control.set_logger, method="PUT", writes=True, body=LEVEL),
 )
+
+#: the page, for people: no part of ``/openapi.json``
+PAGE: tuple[Endpoint, ...] = (Endpoint("/", page_files.index), Endpoint("/page/{file}", page_files.part))

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from penstock.cli.dead_letter_forms import (
-    Newest,
-    full_form,
-    json_line,
-    line_form,
-    print_kinds,
-    print_letter,
-    print_letters,
-    result_form,
-)
+from penstock.cli.dead_letter_forms import json_line, print_kinds, print_letter, print_letters
 from penstock.cli.exits import FAILED
 from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, connected
 from penstock.cli.output import JsonOption, print_json
@@ -79,6 +70,7 @@ def list_letters(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each letter, or kind.")] = False,
 ) -> None:
     """List the dead letters of a topic, and count them by node and exception. Time is that of the record."""
+    from penstock.dead_letters.forms import Newest, line_form
     from penstock.dead_letters.marks import read_marks
     from penstock.dead_letters.reading import read_letters, topic_ends
 
@@ -113,6 +105,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Show everything about one dead letter: where it came from, the stack trace, headers, key and value."""
+    from penstock.dead_letters.forms import full_form
     from penstock.dead_letters.marks import read_marks
     from penstock.dead_letters.reading import read_some
 
@@ -150,6 +143,7 @@ def redrive(
     record has three headers more: __penstock.redrive.letter, .time and .count. What fails again is a new letter. Ends with 1
     if letters cannot be redriven (their source topic is gone): the others are.
     """
+    from penstock.dead_letters.forms import result_form
     from penstock.dead_letters.planning import plan_redrive
     from penstock.dead_letters.redrive import RedriveResult
     from penstock.dead_letters.redrive import redrive as write_again

@@ -15,11 +15,14 @@ def topic_ends(log: Log, topic: str) -> Offsets:
     return log.admin.stable_offsets([(topic, number) for number in range(count)])
 
 
-def read_letters(log: Log, ends: Mapping[tuple[str, int], int]) -> Iterator[DeadLetter]:
-    """Yield the letters below some ends, by partition and offset."""
+def read_letters(log: Log, ends: Mapping[tuple[str, int], int], *, most: int | None = None) -> Iterator[DeadLetter]:
+    """Yield the letters below some ends, by partition and offset; ``most``: only so many offsets of each partition, the last."""
     reader = log.reader()
+    starts = log.admin.earliest_offsets(ends)
+    if most is not None:
+        starts = {place: max(start, ends[place] - most) for place, start in starts.items()}
     try:
-        yield from _read(reader, log.admin.earliest_offsets(ends), ends)
+        yield from _read(reader, starts, ends)
     finally:
         reader.close()
 

@@ -60,6 +60,7 @@ class ProductionErrorHandler:
             raise error
         topic, _, _, _, timestamp, headers = row
         work.refused[topic] += 1
+        work.failures.add(sinks or row[0], "production_error", answer, origin, error)
         work.written[topic] -= 1
         if answer == "dead_letter":
             letters = context.config["dead_letter_topic"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.engine.work import Work
+from penstock.protocol.failed_records import FailureGroups
 
 #: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the
 #: driver
@@ -24,6 +25,8 @@ class Totals:
     #: batches that went to the record path, by node and reason
     fallbacks: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    #: records that a policy left out, with examples
+    failures: FailureGroups = field(default_factory=FailureGroups)
     retries: int = 0
     #: microseconds by step of the driver, and by phase of the lanes, of all epochs and of the last one
     spent: Counter[str] = field(default_factory=Counter)
@@ -37,9 +40,11 @@ class Totals:
         self.records_in += sum(report.records for report in work.reports if report.level == 0)
         self.records_out += work.written
         self.refused += work.refused
+        self.failures.merge(work.failures.take())
         phases: Counter[str] = Counter(spent)
         for report in work.reports:
             phases.update(report.spent)
+            self.failures.merge(report.failures)
             for node, reason, count in report.dropped:
                 self.dropped[node, reason] += count
             for node, reason, count in report.fallbacks:

@@ -14,6 +14,7 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.executor.base import Executor
 from penstock.engine.limits import Limits
 from penstock.log.base import Log, Offsets, Producer
+from penstock.protocol.failed_records import FailureGroups
 from penstock.protocol.report import TaskReport
 from penstock.protocol.request import EpochRequest, Range
 
@@ -65,6 +66,8 @@ class Work:
     after: CommittedState | None = None
     written: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    #: rows that their topic refused, and that the policy left out
+    failures: FailureGroups = field(default_factory=FailureGroups)
     #: sink topic → bytes of keys and values; store → rows of its changelog
     written_bytes: Counter[str] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)

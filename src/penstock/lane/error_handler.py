@@ -11,6 +11,7 @@ from penstock.lane.failing_node import failing_node, name_code, processing_error
 from penstock.lane.sink import Row, SinkBatch, refused
 from penstock.lane.source import Raw
 from penstock.operators.base import Forward
+from penstock.protocol.failed_records import FailureGroups
 from penstock.protocol.failure import decide, error_headers
 from penstock.record import Headers, Origin, Record
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -24,6 +25,7 @@ class HandlesErrors(Protocol):
     config: Mapping[str, Any]
     origin: Origin
     outputs: list[Row | SinkBatch]
+    failures: FailureGroups
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""
@@ -62,7 +64,7 @@ class ErrorHandler:
         answer = decide(self._task.config["on_processing_error"], explained, record)
         if answer == "fail":
             raise _Decided(explained)
-        self._drop(node, "processing_error", answer, timestamp, headers, error)
+        self._drop(node, "processing_error", answer, timestamp, headers, error, explained.function)
 
     def judge_timed(self, node: str, timestamp: int, error: Exception) -> None:
         """Handle the failure of what a node does when its time has come; nobody guards it."""
@@ -76,9 +78,12 @@ class ErrorHandler:
         answer = decide(self._task.config["on_deserialization_error"], error, raw)
         if answer == "fail":
             raise error
+        cause, origin = error.__cause__ or error, raw.coordinates()
+        self._task.drop_at(source, "deserialization_error")
+        self._task.failures.add(source, "deserialization_error", answer, origin, cause)
         if answer == "dead_letter":
-            self._task.origin = raw.coordinates()
-        self._drop(source, "deserialization_error", answer, raw.timestamp, raw.headers, error.__cause__ or error)
+            self._task.origin = origin
+            self.dead_letter(source, raw.timestamp, raw.headers, cause)
 
     def refuse(self, sink: SinkNode, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the production policy about a record that a sink cannot write; raises if it says fail."""
@@ -90,9 +95,17 @@ class ErrorHandler:
         self._drop(sink.name, "serialization_error", answer, timestamp, headers, error)
 
     def _drop(
-        self, node: str, reason: str, answer: str, timestamp: int, headers: Headers, error: BaseException
+        self,
+        node: str,
+        reason: str,
+        answer: str,
+        timestamp: int,
+        headers: Headers,
+        error: BaseException,
+        function: str | None = None,
     ) -> None:
         self._task.drop_at(node, reason)
+        self._task.failures.add(node, reason, answer, self._task.origin, error, function)
         if answer == "dead_letter":
             self.dead_letter(node, timestamp, headers, error)
 

@@ -21,6 +21,7 @@ from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.log.base import Offsets
+from penstock.protocol.failed_records import FailureGroup
 from penstock.protocol.request import EpochRequest, Stage, offsets
 from penstock.record import NO_ORIGIN
 from penstock.state.base import ShardState
@@ -77,6 +78,10 @@ class GlobalEnvironment:
         for task in self._tables.tasks:
             task.dropped.clear()
         return found
+
+    def take_failures(self) -> list[FailureGroup]:
+        """Return the records that this process left out by a policy while it applied them, once."""
+        return [] if self._tables is None else [each for task in self._tables.tasks for each in task.failures.take()]
 
     def take_letters(self, request: EpochRequest) -> list[Row]:
         """Return the dead letters of records that this process could not read, once for a run of an epoch, until one is committed.

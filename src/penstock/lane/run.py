@@ -176,6 +176,7 @@ class StepRun:
         self._output = StepOutput(worker.stage, request, self._step, task)
         self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
+        self._report.failures = worker.take_failures()
         self._letters = worker.take_letters(request)
         #: sources of which records have come that cannot be read
         self._unreadable: set[str] = set()
@@ -499,6 +500,7 @@ class StepRun:
             yield from self._output.changes(shard, task.followed.packed())
         for (node, reason), count in task.dropped.items():
             self._report.dropped.append((node, reason, count))
+        self._report.failures += task.failures.take()
         self._report.fallbacks += [(*counter, count) for counter, count in task.fallbacks.items()]
         self._report.commit_requested |= task.commit_requested
         if self._step.exchange:

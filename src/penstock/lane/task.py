@@ -28,6 +28,7 @@ from penstock.plan.feeds import Feed, forwarded_at_once
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
 from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
+from penstock.protocol.failed_records import FailureGroups
 from penstock.protocol.failure import late_headers
 from penstock.protocol.timing import feeds_of
 from penstock.record import NO_ORIGIN, Headers, Origin
@@ -99,6 +100,8 @@ class Task:
         #: topics of ours whose records are only counted
         self._counted = counted
         self.dropped: dict[tuple[str, str], int] = {}
+        #: records that a policy left out
+        self.failures = FailureGroups()
         #: batches, or parts of them, that went to the record path, by node and reason
         self.fallbacks: dict[tuple[str, str], int] = {}
         self._feeds = feeds_of(topology) if feeds is None else feeds

@@ -26,6 +26,7 @@ from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
 from penstock.protocol import main_module
 from penstock.protocol.chunk import Wrap, chunk_of
+from penstock.protocol.failed_records import FailureGroup
 from penstock.protocol.request import EpochRequest, Stage
 from penstock.state.merged import merged_view
 from penstock.state.open import open_at
@@ -94,6 +95,10 @@ class Worker:
     def take_dropped(self) -> list[tuple[str, str, int]]:
         """Return what the global tables have dropped since the last call: (node, reason, count)."""
         return self._globals.take_dropped()
+
+    def take_failures(self) -> list[FailureGroup]:
+        """Return the records that global tables have left out since the last call."""
+        return self._globals.take_failures()
 
     def follow(self, request: EpochRequest) -> None:
         """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.protocol.failed_records import FailureGroup
+
 #: the level of a report of a task that only reads
 READING = -1
 
@@ -25,6 +27,8 @@ class TaskReport(msgspec.Struct):
     reached: list[tuple[str, int, int]] = []
     marks: list[tuple[str, int, int]] = []
     dropped: list[tuple[str, str, int]] = []
+    #: records that a policy left out
+    failures: list[FailureGroup] = []
     #: batches that went to the record path: (node, reason, how many)
     fallbacks: list[tuple[str, str, int]] = []
     commit_requested: bool = False

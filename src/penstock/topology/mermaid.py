@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import describe_function
 from penstock.topology.describe import sink_label, source_label
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.subtopologies import group_nodes
@@ -92,6 +93,7 @@ def to_json(topology: ReadableTopology) -> dict[str, Any]:
 def _node(topology: ReadableTopology, name: str) -> dict[str, Any]:
     node = topology.node(name)
     data: dict[str, Any] = {"name": name, "parents": list(node.parents), "children": list(topology.children(name))}
+    data["functions"] = node_functions(node)
     match node:
         case SourceNode(schedule=None):
             return {"kind": "source", "topics": list(topics_of(node)), **data}
@@ -102,6 +104,18 @@ def _node(topology: ReadableTopology, name: str) -> dict[str, Any]:
         case ProcessorNode():
             operator = type(node.operator).__name__
             return {"kind": "processor", "operator": operator, "stores": list(topology.stores_of(name)), **data}
+
+
+def node_functions(node: SourceNode | ProcessorNode | SinkNode) -> list[str]:
+    """Return the user's functions of a node, each with file and line."""
+    match node:
+        case SourceNode():
+            functions: Iterable[Any] = () if node.schedule is None else (node.schedule.emitter,)
+        case SinkNode():
+            functions = (node.extractor, node.partitioner)
+        case ProcessorNode():
+            functions = node.operator.functions
+    return [described for described in map(describe_function, functions) if described is not None]
 
 
 def _escape(text: str) -> str:

@@ -2,7 +2,8 @@
 
 Each sub-topology is a panel. Inside it a node stands one column right of the last of its parents, near the rows of its
 parents; topics are at the ends, stores in a row at the bottom, below the nodes that use them. A topic between two
-sub-topologies is drawn in both panels.
+sub-topologies is drawn in both panels. Boxes and edges carry names (``data-name``,
+``data-from``, ``data-to``): the page finds them by these.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from penstock.topology.mermaid import topics_of
 from penstock.topology.node import SinkNode, SourceNode
@@ -178,7 +179,8 @@ def _edge(one: Box, other: Box) -> str:
     x1, x2 = one.x + one.width / 2, other.x - other.width / 2
     bend = (x2 - x1) / 2
     return (
-        f'<path class="edge" d="M{x1:.1f},{one.y:.1f} C{x1 + bend:.1f},{one.y:.1f} '
+        f'<path class="edge" data-from={quoteattr(one.label)} data-to={quoteattr(other.label)} '
+        f'd="M{x1:.1f},{one.y:.1f} C{x1 + bend:.1f},{one.y:.1f} '
         f'{x2 - bend:.1f},{other.y:.1f} {x2:.1f},{other.y:.1f}"/>'
     )
 
@@ -206,4 +208,5 @@ def _shape(box: Box) -> str:
                 f'a{width / 2:.1f},4 0 0 0 -{width:.1f},0 {arc}"/>'
             )
     text = f'<text x="{box.x:.1f}" y="{box.y + 4:.1f}">{escape(box.label)}</text>'
-    return shape + text if box.note is None else f"<g><title>{escape(box.note)}</title>{shape}{text}</g>"
+    note = "" if box.note is None else f"<title>{escape(box.note)}</title>"
+    return f'<g data-kind="{box.kind}" data-name={quoteattr(box.label)}>{note}{shape}{text}</g>'

@@ -1,0 +1,113 @@
+"""All that the page shows beside epochs and letters, in one answer: it is asked for once a second while somebody looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.admin.answers import json_answer
+from penstock.admin.error_report import ended
+from penstock.admin.findings import find
+from penstock.admin.inspection import barrier, served
+from penstock.admin.measurement import as_data, measure
+from penstock.admin.served_app import ServedApp
+from penstock.clock import SystemClock, stopwatch_us
+from penstock.engine.loop import Loop
+from penstock.topology.mermaid import node_functions
+
+#: counters and gauges by node and by store: the name here, and that of the metric
+BY_NODE = {"in": "node_records_in_total", "out": "node_records_out_total", "seconds": "node_seconds_total"}
+BY_STORE = {"entries": "store_entries", "bytes": "store_bytes", "changed": "changelog_rows_total"}
+
+
+async def overview(request: Request) -> Response:
+    """What the page shows: state, counters, nodes, inputs, stores, records that failed, and what to look at first."""
+    running = served(request)
+    found = gather(running)
+    return json_answer(found | {"findings": find(found)})
+
+
+def gather(running: ServedApp) -> dict[str, Any]:
+    """Return the numbers as they are now; those of the loop are empty before there is one."""
+    app, loop = running.app, running.loop
+    samples = as_data(measure(running))
+    return {
+        "application_id": app.application_id,
+        "state": str(app.state),
+        "phase": app.phase,
+        "paused": app.paused,
+        "restore": running.restore(),
+        "ended": ended(app.error),
+        "token": app.config["admin_token"] is not None,
+        "dead_letter_topic": app.config["dead_letter_topic"],
+        **barrier(running),
+        **_of_loop(loop, samples),
+        "nodes": _nodes(running, samples),
+        "stores": _stores(running, samples),
+        "produced": {row["topic"]: row["value"] for row in samples.get("penstock_records_produced_total", ())},
+        "now_ms": SystemClock().now_ms(),
+    }
+
+
+def _of_loop(loop: Loop | None, samples: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    if loop is None:
+        empty: dict[str, Any] = dict.fromkeys(("lag", "records_in", "records_out", "retries"), 0)
+        return empty | {
+            "event_time_lag": None, "last_commit_at": None, "now": None, "inputs": [], "groups": [], "failures": [],
+        }  # fmt: skip
+    totals, step = loop.totals, loop.now
+    epochs = loop.history.epochs
+    lags = [row["value"] for row in samples.get("penstock_event_time_lag_seconds", ())]
+    return {
+        "lag": loop.lag,
+        "records_in": totals.records_in,
+        "records_out": sum(totals.records_out.copy().values()),
+        "retries": totals.retries,
+        "event_time_lag": max(lags, default=None),
+        "last_commit_at": epochs[-1].committed_at if epochs else None,
+        "now": None if step is None else step._asdict() | {"for_us": stopwatch_us() - step.since_us},
+        "inputs": _inputs(loop),
+        "groups": [msgspec.to_builtins(group) for group in totals.failures.groups()],
+        "failures": list(reversed(loop.history.failures))[:20],
+    }
+
+
+def _inputs(loop: Loop) -> list[dict[str, Any]]:
+    """Return position, end, lag and time of each source partition."""
+    positions, lags = loop.committed.positions.copy(), loop.lags()
+    times = {(time.topic, time.partition): time for time in loop.partition_times()}
+    rows = []
+    for topic, partition in sorted(positions.keys() | lags.keys() | times.keys()):
+        place = topic, partition
+        position, lag, time = positions.get(place), lags.get(place, 0), times.get(place)
+        row = {"topic": topic, "partition": partition, "position": position, "end": (position or 0) + lag, "lag": lag}
+        if time is not None:
+            row |= {"time": time.time, "watermark": time.watermark, "arrived": time.arrived, "idle": time.idle}
+        rows.append(row)
+    return rows
+
+
+def _nodes(running: ServedApp, samples: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return counters by node, as far as they are measured, with the node's functions."""
+    topology = running.app.topology
+    found: dict[str, dict[str, Any]] = {
+        name: {"functions": node_functions(topology.node(name)), "dropped": {}} for name in topology.order
+    }
+    for short, metric in BY_NODE.items():
+        for row in samples.get(f"penstock_{metric}", ()):
+            if row["node"] in found:
+                found[row["node"]][short] = row["value"]
+    for row in samples.get("penstock_records_dropped_total", ()):
+        found.setdefault(row["node"], {"functions": [], "dropped": {}})["dropped"][row["reason"]] = row["value"]
+    return found
+
+
+def _stores(running: ServedApp, samples: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {name: {} for name in running.app.topology.stores}
+    for short, metric in BY_STORE.items():
+        for row in samples.get(f"penstock_{metric}", ()):
+            found.setdefault(row["store"], {})[short] = row["value"]
+    return found
