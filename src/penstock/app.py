@@ -324,6 +324,7 @@ class App:
             "dropped_by_node": dict(totals.dropped),
             "batch_fallbacks": dict(totals.fallbacks),
             "refused": dict(totals.refused),
+            "nodes": {node: work._asdict() for node, work in dict(totals.nodes).items()},
             "retries": totals.retries,
             "lag": loop.lag,
             "lags": {f"{topic}-{partition}": lag for (topic, partition), lag in loop.lags().items()},

@@ -44,6 +44,11 @@ def stopwatch_us() -> int:
     return time.perf_counter_ns() // 1000
 
 
+def stopwatch_ns() -> int:
+    """Return nanoseconds of the same clock."""
+    return time.perf_counter_ns()
+
+
 class MockClock:
     """A clock that moves only when told to.
 

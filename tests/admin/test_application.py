@@ -719,6 +719,15 @@ def test_metrics_are_those_of_the_table_and_of_the_application(asked):
     changed = {row["store"]: row["value"] for row in same["penstock_changelog_rows_total"]}
     assert changed["numbers"] == 3
     assert {row["process"] for row in same["penstock_process_resident_bytes"]} >= {"driver", "jvm"}
+    work = {row["node"]: row["value"] for row in same["penstock_node_records_in_total"]}
+    assert sum(work.get(f"KSTREAM-SOURCE-{number:010}", 0) for number in range(20)) <= totals["records_in"]
+    assert work["KSTREAM-SOURCE-0000000000"] == work["KSTREAM-AGGREGATE-0000000001"] >= 5
+    assert work["KSTREAM-SINK-0000000003"] == produced[asked.cluster.name("out")]
+    forwarded = {row["node"]: row["value"] for row in same["penstock_node_records_out_total"]}
+    assert forwarded["KSTREAM-AGGREGATE-0000000001"] == work["KSTREAM-SINK-0000000003"]
+    assert {row["node"] for row in same["penstock_node_seconds_total"] if row["value"] > 0} >= {
+        "KSTREAM-SINK-0000000003"
+    }
     assert same.keys() >= {
         f"penstock_{name}" for name in ("epoch_step_seconds", "lag_records", "partition_idle", "info")
     }

@@ -167,7 +167,7 @@ class Runs:
         failed = [row.value for row in rows if row.kind == FAILURE]
         if failed:
             return {"failed": failed[0].count(b"ProcessingError"), "why": failed[0]}
-        seen: dict[str, Any] = {"sinks": {}, "changelogs": {}, "dropped": {}, "snapshots": {}}
+        seen: dict[str, Any] = {"sinks": {}, "changelogs": {}, "dropped": {}, "snapshots": {}, "nodes": {}}
         for row in rows:
             assert row.kind not in (RECORD, PENDING)
             if row.kind == SINK:
@@ -182,6 +182,11 @@ class Runs:
     def _note(self, report: Any, seen: dict[str, Any]) -> None:
         for node, reason, many in report.dropped:
             seen["dropped"][node, reason] = seen["dropped"].get((node, reason), 0) + many
+        for node, records_in, records_out, _ in report.nodes:
+            if not records_in + records_out:  # it only had time
+                continue
+            before = seen["nodes"].get(node, (0, 0))
+            seen["nodes"][node] = before[0] + records_in, before[1] + records_out
         for topic, partition, time in report.reached:
             self._reached[topic, partition] = max(time, self._reached.get((topic, partition), -1))
         seen["reached"] = dict(self._reached)

@@ -123,6 +123,10 @@ def _of_input(loop: Loop) -> Iterator[Sample]:
 
 def _of_output(loop: Loop, dead_letter_topic: str | None) -> Iterator[Sample]:
     totals, meters = loop.totals, loop.meters
+    for node, work in dict(totals.nodes).items():
+        yield Sample("node_records_in_total", (node,), work.records_in)
+        yield Sample("node_records_out_total", (node,), work.records_out)
+        yield Sample("node_seconds_total", (node,), work.us / 1e6)
     for name, counts in (("records_dropped_total", totals.dropped), ("batch_fallbacks_total", totals.fallbacks)):
         for (node, reason), count in dict(counts).items():
             yield Sample(name, (node, reason), count)

@@ -55,6 +55,11 @@ class Batch:
         """Size of keys and values, in bytes."""
         return self.keys.size + self.values.size
 
+    @property
+    def count(self) -> int:
+        """How many records there are, with all that each stands for."""
+        return len(self.timestamps) if self.counts is None else int(self.counts.sum())
+
     def origin(self, at: int) -> Origin:
         """Return the origin of a record."""
         return self.provenance.origin(at if self.rows is None else int(self.rows[at]))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.engine.work import Work
+from penstock.processor.node_meter import NodeWork
 from penstock.protocol.failed_records import FailureGroups
 
 #: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the
@@ -27,6 +28,8 @@ class Totals:
     refused: Counter[str] = field(default_factory=Counter)
     #: records that a policy left out, with examples
     failures: FailureGroups = field(default_factory=FailureGroups)
+    #: node → records in, records out, microseconds
+    nodes: dict[str, NodeWork] = field(default_factory=dict)
     retries: int = 0
     #: microseconds by step of the driver, and by phase of the lanes, of all epochs and of the last one
     spent: Counter[str] = field(default_factory=Counter)
@@ -49,5 +52,7 @@ class Totals:
                 self.dropped[node, reason] += count
             for node, reason, count in report.fallbacks:
                 self.fallbacks[node, reason] += count
+            for node, *done in report.nodes:
+                self.nodes[node] = self.nodes.get(node, NodeWork()).plus(NodeWork(*done))
         self.profile = {f"lane: {phase}": phases[phase] for phase in PHASES if phase in phases} | self.last
         self.spent.update(self.profile)

@@ -25,6 +25,7 @@ from penstock.kernels.catalog import KERNELS
 from penstock.kernels.fallback import with_fallback
 from penstock.kernels.join_inputs import JoinInputs
 from penstock.kernels.kernel import FallbackScope, JoinKernel, Kernel, KernelHost, NodeFacts
+from penstock.kernels.metered import counted_out, metered
 from penstock.kernels.sink import open_sink, refuses_sink
 from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -258,23 +259,29 @@ class OpenChains:
 
     def below(self, name: str) -> OnBatch:
         """Return what takes the batches that a node forwards."""
-        return _fan_out(tuple(map(self._open, self._host.topology.children(name))))
+        children = self._host.topology.children(name)
+        chains = _fan_out(tuple(map(self._open, children)))
+        return counted_out(self._host.meter, name, chains) if children else chains
 
     def _open(self, name: str) -> OnBatch:
         node, path = self._host.topology.node(name), self._chains.nodes[name]
         assert isinstance(path, NodePath), path
         if isinstance(node, SinkNode):
-            return with_fallback(self._host, name, open_sink(node, self._host), path.scope)
+            return with_fallback(self._host, name, self._metered(name, open_sink(node, self._host)), path.scope)
         assert isinstance(node, ProcessorNode)
         kernel, context = KERNELS[type(node.operator)], self._host.kernel_context(name)
         if isinstance(kernel, JoinKernel):
             (below,) = self._host.topology.children(name)
             if below not in self.inputs:
                 self.inputs[below] = JoinInputs(self._open(below))
-            return self.inputs[below].accepts(kernel.open(node.operator, context))
+            return self._metered(name, self.inputs[below].accepts(kernel.open(node.operator, context)))
         assert isinstance(kernel, Kernel), kernel
         forward = self.below(name) if path.forwards else None
-        return with_fallback(self._host, name, kernel.open(node.operator, context, forward), path.scope)
+        on_batch = self._metered(name, kernel.open(node.operator, context, forward))
+        return with_fallback(self._host, name, on_batch, path.scope)
+
+    def _metered(self, name: str, on_batch: OnBatch) -> OnBatch:
+        return metered(self._host.meter, name, on_batch)
 
 
 def _fan_out(chains: tuple[OnBatch, ...]) -> OnBatch:

@@ -21,6 +21,7 @@ from penstock.operators.base import Operator, OperatorContext
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.sliding import SlidingWindowAggregate
 from penstock.operators.windowed import WindowAggregate
+from penstock.processor.node_meter import NodeMeter
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
@@ -46,6 +47,10 @@ class KernelContext(OperatorContext, Protocol):
         """Run a batch through this node record by record."""
         ...
 
+    def count_out(self, count: int) -> None:
+        """Count records that this node has forwarded."""
+        ...
+
     @property
     def forgives(self) -> bool:
         """Whether the processing policy may let the application go on after a failure."""
@@ -58,6 +63,11 @@ class KernelHost(Protocol):
     @property
     def topology(self) -> Topology:
         """The topology."""
+        ...
+
+    @property
+    def meter(self) -> NodeMeter:
+        """Who counts the records of nodes."""
         ...
 
     def kernel_context(self, node: str) -> KernelContext:

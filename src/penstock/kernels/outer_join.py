@@ -57,10 +57,10 @@ class OuterJoinSide(InnerJoinSide):
         known, looks = self._timed(parts, transaction)
         waiting = [one for one in (waiting_of(part, known, looks) for part in known) if one is not None]
         closed = self._settle(known, waiting, looks, transaction)
-        found = [closed_results(part, number, closed, looks) for number, part in enumerate(known)]
+        given = [(part, closed_results(part, number, closed, looks)) for number, part in enumerate(known)]
         checks: list[Callable[[], None]] = []
         for part in known:
-            found += [matched(part), results_alone(part)]
+            given += [(part, matched(part)), (part, results_alone(part))]
             published = part.published
             met = np.unique(np.concatenate([part.lone(), [] if part.matches is None else part.matches.at]))
             if published is not None:
@@ -70,7 +70,10 @@ class OuterJoinSide(InnerJoinSide):
             for unchanged in checks:
                 unchanged()
 
-        results, turns = [one[0] for one in found if one is not None], [one[1] for one in found if one is not None]
+        found = [(part, *one) for part, one in given if one is not None]
+        for part, batch, _ in found:
+            transaction.on_commit(partial(part.side.context.count_out, len(batch)))
+        results, turns = [batch for _, batch, _ in found], [turn for _, _, turn in found]
         return JoinResult(merge_batches(results, turns) if results else None, check)
 
     def closed_at(self, time: int, left: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class InnerJoinSide:
             joined = side.join(batch, transaction, checks)
             if joined is not None:
                 found.append(joined)
+                transaction.on_commit(partial(side.context.count_out, len(joined)))
 
         def check() -> None:
             for unchanged in checks:

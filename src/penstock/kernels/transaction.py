@@ -13,6 +13,9 @@ from penstock.batch.fallback import Fallback, Undecodable
 
 logger = logging.getLogger("penstock.batch")
 
+#: calls something on behalf of a node: (node, what, its arguments)
+RunAtNode: TypeAlias = Callable[..., None]
+
 
 class BatchTransaction:
     """What is to happen when all kernels of a batch have run. Nothing that is added may fail.
@@ -27,10 +30,13 @@ class BatchTransaction:
     ['written']
     """
 
-    __slots__ = ("_effects", "failed_at", "published")
+    __slots__ = ("_effects", "_node", "_run", "failed_at", "published")
 
     def __init__(self) -> None:
-        self._effects: list[Callable[[], None]] = []
+        self._effects: list[tuple[str | None, Callable[[], None]]] = []
+        #: the node whose kernel runs now, and who calls what it has added
+        self._node: str | None = None
+        self._run: RunAtNode | None = None
         #: what kernels are about to write, by store: readers in the same batch see it as of the position of each record
         self.published: dict[str, Any] = {}
         #: the node that first raised, if one has
@@ -38,7 +44,15 @@ class BatchTransaction:
 
     def on_commit(self, effect: Callable[[], None]) -> None:
         """Do something once all kernels have run, in the order of the calls."""
-        self._effects.append(effect)
+        self._effects.append((self._node, effect))
+
+    def run_at(self, node: str, run: RunAtNode, on_batch: OnBatch, batch: Batch) -> None:
+        """Run the kernel of a node; ``run`` calls it, and later what it adds."""
+        before, self._node, self._run = self._node, node, run
+        try:
+            run(node, on_batch, batch, self)
+        finally:
+            self._node = before
 
     def drop(self, drop: Callable[[str], None], reason: str, count: int) -> None:
         """Count records as dropped."""
@@ -56,8 +70,11 @@ class BatchTransaction:
 
     def commit(self) -> None:
         """Let everything happen."""
-        for effect in self._effects:
-            effect()
+        for node, effect in self._effects:
+            if node is None or self._run is None:
+                effect()
+            else:
+                self._run(node, effect)
 
 
 def _repeat(drop: Callable[[str], None], reason: str, count: int) -> None:

@@ -16,24 +16,6 @@ from penstock.topology.node import Wrapper
 Judging = Callable[[str, Record[Any, Any] | None, int, Headers, Exception], None]
 
 
-def fan_out(children: tuple[Forward, ...]) -> Forward:
-    """Return how a node forwards: straight into its only child, or to each in order."""
-    if len(children) == 1:
-        return children[0]
-    if not children:
-        return _nowhere
-
-    def forward(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        for child in children:
-            child(key, value, timestamp, headers)
-
-    return forward
-
-
-def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-    """A node without children forwards to nobody."""
-
-
 def wrap(wrapper: Wrapper, node: str, process: Forward) -> Forward:
     """Return what the user's wrapper makes of a node, as a plain function."""
     wrapped = wrapper(node, process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.batch.batch import Batch
@@ -132,7 +133,11 @@ class NodeContext:
     def one_by_one(self, batch: Batch) -> None:
         """Run a batch through this node record by record: its kernel has sorted out what a function failed at, or deletes."""
         self._task.fell_back(self.node, "failed_or_deleted")
-        self._task.process_at(self.node, batch)
+        self._task.process_counted(self.node, batch)
+
+    def count_out(self, count: int) -> None:
+        """Count records that this node has forwarded as a batch."""
+        self._task.meter.count_out(self.node, count)
 
     def calls(self, spec: CallSpec) -> Calls:
         """Return what makes this node's calls."""
@@ -140,7 +145,7 @@ class NodeContext:
 
     def on_barrier(self, f: Callable[[], None]) -> None:
         """Call ``f`` at the end of every epoch."""
-        self._task.barrier_calls.append(f)
+        self._task.barrier_calls.append(partial(self._task.meter.timed, self.node, f))
 
     def drop_late(self, reason: str, start: int, end: int, now: int) -> None:
         """Count the record at hand as too late for a window; what else becomes of it, its source says."""

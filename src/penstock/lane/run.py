@@ -35,6 +35,7 @@ from penstock.lane.task import Task
 from penstock.lane.timeline import Moves, Timelines, find_moves
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
+from penstock.processor.node_meter import NodeMeter
 from penstock.protocol.envelope import (
     CHANGES,
     COUNTED,
@@ -173,6 +174,7 @@ class StepRun:
         plan = worker.stage.plan
         self._follows = {store for name in self._step.nodes for store in plan.follows.get(name, ())}
         self._report = TaskReport(level, task)
+        self._meter = NodeMeter()
         self._output = StepOutput(worker.stage, request, self._step, task)
         self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
@@ -207,6 +209,7 @@ class StepRun:
         yield from self._output.rest()
         self._spent("encode")
         self._report.resources = bool(self._worker.resources)
+        self._report.nodes = [(node, *work) for node, work in self._meter.work().items()]
         yield self._output.note(self._report)
 
     def _wake(self) -> None:
@@ -471,6 +474,7 @@ class StepRun:
             follows=stage.plan.follows,
             changes=self._changes.get(shard, {}),
             cache_bytes=request.cache_bytes,
+            meter=self._meter,
         )
         snapshot = request.snapshots.get(self._level, {}).get(shard)
         if snapshot is not None:

@@ -6,15 +6,16 @@ share: the stores, the clocks, the record at hand, the rows that leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from penstock.batch.batch import Batch
 from penstock.batch.fallback import Undecodable
 from penstock.clock import Clock
 from penstock.errors import ProcessingError, TopologyError
-from penstock.lane.closures import fan_out, guard, wrap
+from penstock.lane.closures import guard, wrap
 from penstock.lane.context import NodeContext
 from penstock.lane.error_handler import ErrorHandler
 from penstock.lane.followed_table import FollowedTables
@@ -25,6 +26,7 @@ from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
 from penstock.plan.batch_paths import BatchPaths
 from penstock.plan.feeds import Feed, forwarded_at_once
+from penstock.processor.node_meter import ALL_CALLS, ONE_OF, NodeMeter
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
 from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
@@ -78,6 +80,7 @@ class Task:
         follows: Mapping[str, frozenset[str]] | None = None,
         changes: Mapping[str, TableChanges] | None = None,
         cache_bytes: int | None = None,
+        meter: NodeMeter | None = None,
     ) -> None:
         self.topology = topology
         self.shard = shard
@@ -102,6 +105,8 @@ class Task:
         self.dropped: dict[tuple[str, str], int] = {}
         #: records that a policy left out
         self.failures = FailureGroups()
+        #: counts the records of the nodes; tasks of other shards may share it
+        self.meter = NodeMeter() if meter is None else meter
         #: batches, or parts of them, that went to the record path, by node and reason
         self.fallbacks: dict[tuple[str, str], int] = {}
         self._feeds = feeds_of(topology) if feeds is None else feeds
@@ -124,6 +129,8 @@ class Task:
         self._sources: dict[str | None, SourceNode | None] = {None: None}
         self._guarded = config["on_processing_error"] != "fail"
         self._sealed_schedule = False
+        #: store → the first of its nodes
+        self._keepers: dict[str, str] = {}
         self.stores: dict[str, Any] = self._open_stores()
         # where each update leaves as it is made, no batch can
         each = any(store.forwards_each for store in self.stores.values())
@@ -157,22 +164,39 @@ class Task:
 
         Punctuators of stream time run between records, as soon as they are due.
         """
-        entry, come_to, cursors, queues = self.entries[source], self.time.come_to, self.time.cursors, self.time.queues
-        at_once, budget = self._at_once, self.cache if self.cache.counts else None
         try:
-            for key, value, timestamp, headers, origin in records:
-                if cursors:
-                    come_to(origin, source)
-                self.origin = origin
-                entry(key, value, timestamp, headers)
-                if at_once:
-                    self._forward_at_once()
-                if budget is not None and budget.is_full:
-                    self._flush_stores()
-                if queues:
-                    self.time.punctuate(origin, source)
+            self.meter.within(source, self._process_all, source, iter(records))
         except Exception as error:
             self.judge.fail(error)
+
+    def _process_all(self, source: str, records: Iterator[tuple[Any, Any, int, Headers, Origin]]) -> None:
+        """Run records; of some of them the time at each node is measured."""
+        count = ran = self._process_some(source, islice(records, 1))
+        while ran:
+            self.meter.measure_no_more()
+            ran = self._process_some(source, islice(records, ONE_OF - 1))
+            self.meter.measure_again()
+            ran += self._process_some(source, islice(records, 1)) if ran == ONE_OF - 1 else 0
+            count += ran
+        self.meter.count_in(source, count)
+
+    def _process_some(self, source: str, records: Iterable[tuple[Any, Any, int, Headers, Origin]]) -> int:
+        """Run records in order; return how many there were."""
+        entry, come_to, cursors, queues = self.entries[source], self.time.come_to, self.time.cursors, self.time.queues
+        at_once, budget, count = self._at_once, self.cache if self.cache.counts else None, 0
+        for key, value, timestamp, headers, origin in records:
+            if cursors:
+                come_to(origin, source)
+            self.origin = origin
+            entry(key, value, timestamp, headers)
+            if at_once:
+                self._forward_at_once()
+            if budget is not None and budget.is_full:
+                self._flush_stores()
+            if queues:
+                self.time.punctuate(origin, source)
+            count += 1
+        return count
 
     def takes_batch(self, *sources: str) -> bool:
         """Whether records of a source may go as a batch; of several sources: whether they may go together."""
@@ -197,21 +221,29 @@ class Task:
 
     def process_batch(self, source: str, batch: Batch) -> bool:
         """Run a batch; False, and nothing has happened, if its records have to go one by one."""
-        if not self._run_batch(lambda path: path.run(source, batch)):
+        if not self._run_batch(source, lambda path: path.run(source, batch)):
             return False
-        self._has_run(batch)
+        self._has_run(source, batch)
         return True
 
     def process_together(self, parts: Mapping[str, Batch]) -> bool:
         """Run batches of several sources, whose records have places; False, and nothing has happened, if they have to go one by one."""
-        if not self._run_batch(lambda path: path.run_together(parts)):
+        if not self._run_batch(next(iter(parts)), lambda path: path.run_together(parts)):
             return False
-        for batch in sorted(parts.values(), key=lambda batch: int(batch.places[-1])):
-            self._has_run(batch)
+        for source, batch in sorted(parts.items(), key=lambda part: int(part[1].places[-1])):
+            self._has_run(source, batch)
         return True
 
     def process_at(self, node: str, batch: Batch) -> None:
         """Run a batch, which has come to a node, record by record through it and all below."""
+        self.meter.count_in(node, len(batch))
+        self.process_counted(node, batch)
+
+    def process_counted(self, node: str, batch: Batch) -> None:
+        """Run a batch so whose records were counted when they came to the node."""
+        self.meter.within(node, self._process_at, node, batch)
+
+    def _process_at(self, node: str, batch: Batch) -> None:
         on_record, cursors = self._opened[node], self.time.cursors
         for key, value, timestamp, headers, origin in batch.records():
             if cursors:
@@ -219,16 +251,16 @@ class Task:
             self.origin = origin
             on_record(key, value, timestamp, headers)
 
-    def _run_batch(self, run: Callable[[Any], bool]) -> bool:
-        assert self._batch_path is not None
+    def _run_batch(self, source: str, run: Callable[[Any], bool]) -> bool:
         try:
-            return run(self._batch_path)
+            return bool(self.meter.within(source, run, self._batch_path, calls=ALL_CALLS))
         except Undecodable:
             raise
         except Exception as error:
             self.judge.fail(error)
 
-    def _has_run(self, batch: Batch) -> None:
+    def _has_run(self, source: str, batch: Batch) -> None:
+        self.meter.count_in(source, batch.count)
         self.origin = batch.origin(len(batch) - 1)
         if self.time.cursors:
             self.time.skip_to(self.origin)
@@ -352,7 +384,7 @@ class Task:
         self.placed = origin._replace(key=None, value=None, headers=(), sub=sub)
         self.origin = NO_ORIGIN._replace(timestamp=timestamp)
         try:
-            f(timestamp)
+            self.meter.timed(node, f, timestamp)
             self._forward_at_once()
         except Exception as error:
             self.judge.judge_timed(node, timestamp, error)
@@ -363,7 +395,7 @@ class Task:
         """Let a node give out what is due at a move of time."""
         self.origin = origin
         try:
-            f(now)
+            self.meter.timed(node, f, now)
             self._forward_at_once()
         except Exception as error:
             self.judge.judge_timed(node, now, error)
@@ -437,7 +469,7 @@ class Task:
         A node that is reached may write into a store that has had its turn, so one pass is not always enough.
         """
         for _ in range(MOST_FLUSHES):
-            forwarded = [store.flush() for store in self.stores.values()]
+            forwarded = [self.meter.within(self._keepers[name], store.flush) for name, store in self.stores.items()]
             if not any(forwarded):
                 self.cache.clear()
                 return
@@ -505,10 +537,12 @@ class Task:
     # opening
 
     def _open_stores(self) -> dict[str, Any]:
-        names = dict.fromkeys(store for node in self._order for store in self.topology.stores_of(node))
+        for node in self._order:
+            for name in self.topology.stores_of(node):
+                self._keepers.setdefault(name, node)
         opened = {
             name: open_store(self.topology.stores[name], self.state, self)
-            for name in names
+            for name in self._keepers
             if name not in self.global_stores
         }
         self.at_once = forwarded_at_once(self.topology).intersection(
@@ -533,8 +567,7 @@ class Task:
         opened = self._opened
         for name in reversed(self._order):
             node = self.topology.node(name)
-            children = {child: opened[child] for child in self.topology.children(name)}
-            forward = fan_out(tuple(children.values()))
+            children, forward = self._edges(name)
             if isinstance(node, ProcessorNode):
                 context = NodeContext(self, name, children, self.topology.stores_of(name))
                 opened[name] = self._named(name, node.operator.open(context, forward))
@@ -545,6 +578,12 @@ class Task:
                 self.entries[name] = forward
                 if node.schedule is not None:
                     node.schedule.open(NodeContext(self, name, children, ()), forward)
+
+    def _edges(self, name: str) -> tuple[dict[str, Forward], Forward]:
+        """Return the ways from a node to each of the next ones, and to all of them in order."""
+        below = tuple((child, self._opened[child]) for child in self.topology.children(name))
+        children = {child: self.meter.edge(name, ((child, on_record),)) for child, on_record in below}
+        return children, next(iter(children.values())) if len(children) == 1 else self.meter.edge(name, below)
 
     def _named(self, name: str, on_record: Forward) -> Forward:
         named = self.judge.named(on_record, name)

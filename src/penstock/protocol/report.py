@@ -31,6 +31,8 @@ class TaskReport(msgspec.Struct):
     failures: list[FailureGroup] = []
     #: batches that went to the record path: (node, reason, how many)
     fallbacks: list[tuple[str, str, int]] = []
+    #: what nodes did: (node, records in, records out, microseconds)
+    nodes: list[tuple[str, int, int, int]] = []
     commit_requested: bool = False
     #: user code keeps resources in the process of the task
     resources: bool = False

@@ -246,7 +246,7 @@ class TopologyTestDriver:
         return self._views[name]
 
     def metrics(self) -> dict[str, Any]:
-        """Return counters: records in and out, and the dropped ones by reason and by (node, reason)."""
+        """Return counters: records in and out, the dropped ones by reason and by (node, reason), and the work of each node."""
         dropped = self._lanes.all_dropped()
         reasons: dict[str, int] = {}
         for (_, reason), count in dropped.items():
@@ -257,6 +257,7 @@ class TopologyTestDriver:
             "dropped_records": sum(dropped.values()),
             "dropped_by_reason": reasons,
             "dropped_by_node": dropped,
+            "nodes": {node: work._asdict() for node, work in self._lanes.meter.work().items()},
         }
 
     def all_output(self) -> dict[str, list[tuple[bytes | None, bytes | None, int, Headers]]]:

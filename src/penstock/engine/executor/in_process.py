@@ -19,6 +19,7 @@ from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.lane.timeline import NO_MOVES, Timelines, find_moves
 from penstock.plan.plan import make_plan
+from penstock.processor.node_meter import NodeMeter
 from penstock.processor.resources import Resources
 from penstock.protocol.raw_rows import PARTITIONS
 from penstock.protocol.timing import ObservedTimes, Place, TimeUpdate, Timing, feeds_of, is_due
@@ -109,6 +110,7 @@ class InProcessExecutor:
         self._told_ahead: dict[tuple[str, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
         self._keep_processors = keep_processors
+        self.meter = NodeMeter()
         #: what user code has made for as long as this process runs
         self.resources = Resources()
         self._shared: dict[str, Any] = {
@@ -144,6 +146,7 @@ class InProcessExecutor:
             scopes=self._scopes,
             follows=self._follows,
             cache_bytes=budget_of_shard(self.config["cache_max_bytes"], self.shards),
+            meter=self.meter,
             **self._shared,
         )
 
