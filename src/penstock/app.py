@@ -30,7 +30,8 @@ from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import reset as reset_application
 from penstock.engine.states import Listener, State, StateMachine
 from penstock.engine.topics import logged_stores
-from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, StateError
+from penstock.engine.uncaught import UncaughtErrors
+from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, SparkEnded, StateError
 from penstock.query.barriers import Barriers, Position
 from penstock.query.changes import ChangeFeeds
 from penstock.query.queries import Query
@@ -95,6 +96,8 @@ class App:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._stop = threading.Event()
+        self._ran = False
+        self._uncaught = UncaughtErrors(self.config["on_uncaught_error"])
         self._paused = False
         #: every published barrier, for whoever waits or listens, in any thread
         self.barriers = Barriers()
@@ -308,6 +311,7 @@ class App:
         """Return counters since the start, the lag, and where the time went."""
         loop = self._loop
         found: dict[str, Any] = {"state": str(self.state), "application_id": self.application_id, "paused": self.paused}
+        found["restarts"] = self._uncaught.count
         if loop is None:
             return found
         totals = loop.totals
@@ -348,21 +352,49 @@ class App:
             loop.stop()
 
     def _main(self) -> None:
+        while self._fails():
+            pass
+        self._end()
+
+    def _fails(self) -> bool:
+        """Run until the end; return whether an error has ended it and it is to be started again."""
         try:
             self._go()
         except BaseException as error:
-            if self._stop.is_set() and isinstance(
-                error, EngineError
-            ):  # Spark was asked to end, too: what is not committed is not lost
+            if self._stop.is_set() and isinstance(error, EngineError):
+                # Spark was asked to end, too: what is not committed is not lost
                 logger.warning("%s ends at its last barrier: %s", self.application_id, error)
+            elif not self._stop.is_set() and self._uncaught.restarts(error, ran=self._ran):
+                self._restart(error)
+                return not self._stop.is_set()
             else:
                 self._error = error
                 logger.error("%s has failed: %s", self.application_id, error)
-        self._end()
+        return False
+
+    def _restart(self, error: BaseException) -> None:
+        """Let go of the run that failed, and wait before the next one, which begins at the last barrier."""
+        self._machine.try_to(State.REBALANCING)
+        committed = self._loop is not None and self._loop.totals.epochs > 0
+        seconds = self._uncaught.pause(committed)
+        logger.error("%s has failed and starts again in %.0f s: %s", self.application_id, seconds, error)
+        try:
+            if self._engine is not None:
+                self._engine.close()
+        except Exception as other:
+            logger.warning("while ending what has failed: %s", other)
+        if isinstance(error, SparkEnded) and self._given_session is None:
+            stop_session(self._session)
+            self._session = None
+        self._stop.wait(seconds)
 
     def _go(self) -> None:
-        self._session = self._given_session or make_session(
-            self.config["master"], f"penstock {self.application_id}", self._spark_settings, self.config["executor"]
+        self._session = (
+            self._session
+            or self._given_session
+            or make_session(
+                self.config["master"], f"penstock {self.application_id}", self._spark_settings, self.config["executor"]
+            )
         )
         self._engine = Engine(
             self.topology,
@@ -379,7 +411,8 @@ class App:
         loop.paused = self._paused
         if self._stop.is_set():
             loop.stop()
-        elif self._machine.try_to(State.RUNNING):
+        elif self._machine.try_to(State.RUNNING) and not self._ran:
+            self._ran = True
             self._call(Hook.POST_START)
         loop.run()
 

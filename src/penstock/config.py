@@ -79,10 +79,20 @@ def _flag(value: Any) -> bool:
 
 
 POLICIES = ("fail", "skip", "dead_letter")
+#: what else a function may answer about a row that was not sent: run the epoch again
+RETRY = "retry"
 
 
 def _policy(value: Any) -> Any:
     return value if callable(value) else _one_of(*POLICIES)(value)
+
+
+#: answers of ``on_uncaught_error``
+UNCAUGHT = ("shutdown", "restart")
+
+
+def _uncaught(value: Any) -> Any:
+    return value if callable(value) else _one_of(*UNCAUGHT)(value)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -130,9 +140,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("processing_guarantee", "str", "exactly_once", _one_of("exactly_once", "at_least_once"), "One transaction per barrier, or none."),
     Setting("on_deserialization_error", "policy", "fail", _policy, "What to do with a record whose bytes its serde refuses: fail, skip, dead_letter or a callable."),
     Setting("on_processing_error", "policy", "fail", _policy, "What to do with a record on which a node raised: fail, skip, dead_letter or a callable."),
-    Setting("on_production_error", "policy", "fail", _policy, "What to do with a result that cannot be serialized or sent: fail, skip, dead_letter or a callable."),
+    Setting("on_production_error", "policy", "fail", _policy, "What to do with a result that cannot be serialized or sent: fail, skip, dead_letter or a callable, which may also answer retry: the epoch is run again, a few times; for what cannot be serialized that is fail."),
     Setting("epoch_header", "str or None", None, _optional_text, "Name of a header that every row written to a topic of the user's gets: the number of its epoch, as text. Rows of one number are one consistent cut. None: no such header."),
     Setting("dead_letter_topic", "str or None", None, _optional_text, "Topic of dead letters; needed by the policy dead_letter."),
+    Setting("dead_letter_failures", "bool", False, _flag, "Keep a copy of the record that ends the application (policy fail) in dead_letter_topic, in a transaction of its own. The record is still the next one to be read: if it fails again, there is another copy."),
+    Setting("on_uncaught_error", "policy", "shutdown", _uncaught, "What becomes of the application when an error ends it: shutdown, restart (from the last barrier, in the same process, after a pause that grows) or a callable of the error that returns one of them. A second instance that has taken over, and what fails before the application has run at all, always end it."),
+    Setting("task_timeout_ms", "int", 900_000, _at_least(0), "How long an epoch is tried again while the broker does not answer, before that is an error. 0: not at all."),
+    Setting("max_task_idle_ms", "int", 0, _at_least(-1), "How long records wait for an empty partition whose records they may meet (joins, merged streams with state), from when it is first seen empty. What is on the broker is always read first, so -1 and 0 are the same here: nothing waits for records that are not there yet."),
     Setting("align_replay", "bool", True, _flag, "Read a backlog up to one event time in all partitions, epoch by epoch, so that history joins as it did when it came."),
     Setting("idle_ms", "int", 5_000, _at_least(1), "A source partition that is read to its end and quiet for so long holds event time back no more; a source may have its own: idle_after."),
     Setting("user_config", "mapping", {}, _user_config, "Values of your own, by name: processors find them in `context.config[\"user_config\"]`. They travel to the workers, so they must be picklable; in the environment, JSON."),
@@ -193,6 +207,8 @@ def load(
     for name, value in (given or {}).items():
         result[_current(name, "argument")] = _parse(name, value, "argument")
     policies = [result[n] for n in ("on_deserialization_error", "on_processing_error", "on_production_error")]
+    if result["dead_letter_failures"] and result["dead_letter_topic"] is None:
+        raise ConfigError("dead_letter_failures needs dead_letter_topic='...': set it")
     if "dead_letter" in policies and result["dead_letter_topic"] is None:
         raise ConfigError("the policy dead_letter needs dead_letter_topic='...': set it, or use skip or fail")
     return result

@@ -206,7 +206,9 @@ class SerializationError(StreamsError):
 
 
 class ProductionError(StreamsError):
-    """A record could not be sent to its topic."""
+    """A record could not be sent to its topic. ``retry``: the policy wants its epoch to be run again."""
+
+    retry = False
 
 
 class BufferFullError(StreamsError):

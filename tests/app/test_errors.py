@@ -1,6 +1,7 @@
 """What cannot be handled: the error says where and why, nothing of its epoch is committed, policies decide."""
 
 import random
+from threading import Event
 
 import pytest
 
@@ -10,6 +11,7 @@ from penstock import (
     ProductionError,
     Serdes,
     SerializationError,
+    State,
     Stores,
     StreamsBuilder,
     TimestampError,
@@ -17,6 +19,8 @@ from penstock import (
 )
 from penstock.clock import SystemClock
 from penstock.log import partition_queue, producers
+from penstock.log.kafka import KafkaLog
+from penstock.query.queries import KeyQuery
 
 START = 1_600_000_020_000
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -402,3 +406,80 @@ def test_a_missing_sink_topic_is_created(start, cluster):
         cluster.name("letters"): 1,
     }
     assert cluster.texts(cluster.name("made")) == [("a", "1")]
+
+
+def test_a_record_that_ends_the_application_has_a_dead_letter_and_a_restart_goes_on_at_the_barrier(
+    start, cluster, topics
+):
+    """The function fails for the same record twice, then the world is mended: results are those of an undisturbed run."""
+    lines, out = topics
+    dead, mended = cluster.topic("dead"), start.folder.parent / "mended"
+    asked = []
+
+    def fragile(value):
+        if value == "bad" and not mended.exists():
+            raise ValueError("not yet")
+        return value.upper()
+
+    def decide(error):
+        asked.append(error)
+        if len(asked) == 2:
+            mended.touch()
+        return "restart"
+
+    builder = StreamsBuilder()
+    loud = builder.stream(lines, **TEXT).map_values(fragile, name="fragile")
+    loud.to(out, **TEXT)
+    loud.group_by_key().count(store="counts")
+    app = start.app(
+        builder, on_uncaught_error=decide, dead_letter_topic=dead, dead_letter_failures=True, on_processing_error="fail"
+    )
+    states, hooks = [], []
+    app.on_state_change(lambda new, old: states.append(str(new)))
+    app.hooks["POST_START"].append(lambda app: hooks.append("started"))
+    app.start().wait_until_running(120_000)
+    cluster.send(lines, ("a", "one", START))
+    app.query("counts", KeyQuery("a"), at_least={(lines, 0): 0}, wait_ms=60_000)
+    cluster.send(lines, ("a", "bad", START + 1), ("a", "two", START + 2))
+    while len(asked) < 2 or app.state is not State.RUNNING:
+        assert app.state not in (State.ERROR, State.PENDING_ERROR), app.error
+        Event().wait(0.05)
+    result = app.query("counts", KeyQuery("a"), at_least={(lines, 0): 2}, wait_ms=60_000)
+    assert result.value == 3
+    assert app.metrics()["restarts"] == 2
+    assert app.close()
+    assert app.error is None
+    assert states[:2] == ["REBALANCING", "RUNNING"]
+    assert states.count("RUNNING") == 3
+    assert hooks == ["started"]
+    assert cluster.texts(out) == [("a", "ONE"), ("a", "BAD"), ("a", "TWO")]
+    assert [type(error) for error in asked] == [ProcessingError, ProcessingError]
+    letters = cluster.rows(dead)
+    assert [letter[:3] for letter in letters] == [(b"a", b"bad", START + 1)] * 2
+    headers = dict(letters[0][3])
+    assert headers["__streams.errors.offset"] == b"1"
+    assert b"not yet" in headers["__streams.errors.stacktrace"]
+    assert b"at node: fragile" in headers["__streams.errors.stacktrace"]
+
+
+def test_a_handler_may_want_a_row_that_was_refused_to_be_tried_again(start, cluster):
+    """Somebody raises the limit of the topic meanwhile."""
+    lines, out = cluster.topic("lines"), cluster.topic("out", max_message_bytes=2000)
+    said, servers = [], cluster.servers
+
+    def handle(error):  # it travels to the workers, too: the client is made when it is needed
+        said.append(str(error))
+        if len(said) == 2:
+            log = KafkaLog(servers, timeout=30)
+            log.admin.alter_configs(out, {"max.message.bytes": "1000000"})
+            log.close()
+        return "retry"
+
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT).map_values(lambda value: value * 100).to(out, **TEXT)
+    driven = start(builder, on_production_error=handle)
+    cluster.send(lines, ("a", "small", START), ("a", "x" * 50, START), ("a", "small", START))
+    driven.drain()
+    assert len(said) == 2
+    assert [len(value) for _, value in cluster.texts(out)] == [500, 5000, 500]
+    assert driven.loop.totals.retries >= 2

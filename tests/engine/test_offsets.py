@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import StreamsBuilder
+from penstock import JoinWindows, StreamsBuilder
 from penstock.clock import MockClock
 from penstock.engine.admission import share
 from penstock.engine.offsets import Input
@@ -493,3 +493,48 @@ def test_records_deleted_before_they_were_read_are_counted_and_said(kafka, clust
     with pytest.raises(TopicError, match=rf"5 offsets of {topic}-0 .*offset_reset='none'.*forbids"):
         started(kafka, reads(topic, offset_reset="none"), group=group)
     kafka.admin.delete_topics([topic])
+
+
+def joined(*topics):
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic) for topic in topics)
+    left.join(right, lambda one, other: one, window=JoinWindows(10)).to("out")
+    builder.stream("alone").to("copies")
+    return builder.build()
+
+
+def test_records_wait_for_an_empty_partition_that_they_may_meet_for_so_long(log):
+    clock = MockClock(1_000)
+    for topic in ("left", "right", "alone"):
+        create(log, topic)
+    source = Input(log, joined("left", "right"), group=GROUP, clock=clock, max_records=100, idle_ms=500)
+    source.start()
+    write(log, "left", 2)
+    write(log, "alone", 1)
+    assert [taken.topic for taken in source.choose()] == ["alone"]  # it meets nobody, and waits for nobody
+    source.advance([Range("alone", 0, 0, 1)])
+    clock.advance(499)
+    assert source.choose() == []
+    write(log, "right", 1)
+    assert [taken.topic for taken in source.choose()] == ["left", "right"]  # both have some: at once
+    source.advance(source.choose())
+    write(log, "left", 1)
+    assert source.choose() == []
+    clock.advance(500)
+    assert [taken.topic for taken in source.choose()] == ["left"]  # it has waited for long enough
+    source.advance(source.choose())
+    write(log, "right", 1)
+    source.advance([])
+    clock.advance(100)
+    assert source.choose() == []  # the other one is empty since then only
+
+
+@pytest.mark.parametrize("idle_ms", [-1, 0])
+def test_what_is_on_the_broker_is_read_without_waiting(log, idle_ms):
+    for topic in ("left", "right", "alone"):
+        create(log, topic)
+    topology = joined("left", "right")
+    source = Input(log, topology, group=GROUP, clock=MockClock(0), max_records=100, idle_ms=idle_ms)
+    source.start()
+    write(log, "left", 2)
+    assert source.choose() == [Range("left", 0, 0, 2)]

@@ -63,3 +63,9 @@ def test_a_long_outage_leaves_the_tries_of_other_failures_alone(policy, clock):
 def test_what_was_mended_is_tried_again_but_not_for_ever(policy, clock):
     until_given_up(policy, BrokerError("stuck", fatal=True))
     assert len(clock.pauses) == MOST_RUNS - 1
+
+
+@pytest.mark.parametrize("limit", [0, 1_000, 60_000])
+def test_the_time_for_which_a_broker_may_be_away_is_a_setting(clock, limit):
+    until_given_up(RetryPolicy(clock, clock.pause, limit), AWAY)
+    assert limit <= clock.now < limit + 1000 * LONGEST_PAUSE

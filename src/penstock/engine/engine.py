@@ -120,6 +120,7 @@ class Engine:
             clock=self._clock,
             max_records=sizer.records,
             align=self.config["align_replay"],
+            idle_ms=self.config["max_task_idle_ms"],
         )
         source.start(committed.positions, committed.topic_ids)
         stores = dict.fromkeys(topics.logged_stores(self.topology), [0] * stage.shards)
@@ -223,7 +224,7 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
     return Stage(
         plan=make_plan(topology),
         application_id=config["application_id"],
-        config={**config, "lanes": lanes, "kafka": kafka},
+        config={**config, "lanes": lanes, "kafka": kafka, "on_uncaught_error": "shutdown"},  # the driver's alone
         shards=config["shards"],
         lanes=lanes,
         state_dir=os.path.abspath(folder),

@@ -214,8 +214,11 @@ def event_of(
     if isinstance(error, BrokerError):
         return _broker_event(state, error, age, learnt)
     if state in STEPS[:-1]:
-        if isinstance(error, ProductionError) and error.origin is None and traceable and not stopping:
+        untraced = isinstance(error, ProductionError) and error.origin is None and not error.retry
+        if untraced and traceable and not stopping:
             return E.UNTRACED
+        if isinstance(error, ProductionError) and error.retry:
+            return E.RETRIABLE
         if isinstance(error, EpochTooLarge):
             return E.TOO_LARGE
         if isinstance(error, EngineError) and (error.passing or (stopping and isinstance(error, SparkEnded))):

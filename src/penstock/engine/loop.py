@@ -12,8 +12,9 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import FINAL, RETRYING, EpochAction, EpochEvent, EpochMachine, EpochState
 from penstock.engine.history import StepNow
+from penstock.engine.production_errors import keep_failed_record
 from penstock.engine.retry_policy import RetryPolicy
-from penstock.errors import BrokerError, EngineError
+from penstock.errors import BrokerError, EngineError, ProductionError
 from penstock.protocol.timing import PartitionTime
 
 logger = logging.getLogger("penstock.engine")
@@ -88,7 +89,7 @@ class Loop:
         """Run one epoch if there is work for one; return whether it was committed. Raises what cannot be mended."""
         machine, error = self._machine, None
         machine.handle(EpochEvent.NEXT_EPOCH)
-        self._policy = RetryPolicy(self._context.clock, self._pause)
+        self._policy = self._new_policy()
         while (state := machine.state) not in FINAL:
             self.now = StepNow(state.value, self.committed.epoch + 1, stopwatch_us())
             try:
@@ -100,17 +101,21 @@ class Loop:
                 error = self._act(action, state, error)
         self.now = None
         if state is EpochState.FAILED and error is not None:
+            keep_failed_record(self._context, error)
             raise error
         if state is EpochState.LEFT and self.attempts.work is not None:
             logger.warning("epoch %d is left to the next start: %s", self.committed.epoch + 1, error)
         return state is EpochState.PUBLISHED
+
+    def _new_policy(self) -> RetryPolicy:
+        return RetryPolicy(self._context.clock, self._pause, self._context.config["task_timeout_ms"])
 
     def _choose(self) -> EpochEvent:
         """Choose what to read; what a failed attempt was to read is read again, unless it was too much."""
         ranges = self.attempts.ranges
         if not self.attempts.is_chosen():
             ranges = self._input.choose()
-            self._policy = RetryPolicy(self._context.clock, self._pause)
+            self._policy = self._new_policy()
         # asked again: what was sent after ``pause`` may be in an answer that was waited for before it
         if self.attempts.work is None and (self.paused or not (ranges or self._due.is_due(self.committed))):
             return EpochEvent.NOTHING
@@ -128,7 +133,7 @@ class Loop:
             self.history.failed(self._context.clock.now_ms(), self.committed.epoch + 1, state.value, error)
             try:
                 self._policy.retry(f"epoch {self.committed.epoch + 1}, {state}", error, self.attempts.ranges)
-            except (BrokerError, EngineError) as last:
+            except (BrokerError, EngineError, ProductionError) as last:
                 self._machine.handle(EpochEvent.GIVEN_UP)
                 return last
             self.totals.retries += state is not EpochState.CHOOSE

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from penstock.clock import Clock
-from penstock.engine.admission import Admission
+from penstock.engine.admission import Admission, meeting
+from penstock.engine.empty_partitions import EmptyPartitions
 from penstock.engine.offset_reset import named, reset_offsets, warn_of_moved
 from penstock.engine.sources import SourceTopics, find_topics, places_of
 from penstock.errors import TopicError
@@ -55,12 +56,16 @@ class Input:
         max_records: int,
         align: bool = True,
         refresh_ms: int = 5000,
+        idle_ms: int = 0,
     ) -> None:
         self._log = log
         self._topology = topology
         self._group = group
         self._clock = clock
         self._admission = Admission(log, topology, clock=clock, limit=max_records, align=align)
+        group_of, ordered = meeting(topology)
+        meets = {source: group for source, group in group_of.items() if group in ordered}
+        self._empty = EmptyPartitions(meets, idle_ms)
         self._refresh_ms = refresh_ms
         self._reading = SourceTopics()
         self._refreshed = 0
@@ -116,7 +121,9 @@ class Input:
         if self._clock.now_ms() - self._refreshed >= self._refresh_ms:
             self._refresh()
         self._measure()
-        waiting = {place: count for place, count in self.lags().items() if count}
+        lags = self.lags()
+        waiting = {place: count for place, count in lags.items() if count}
+        waiting = self._empty.admit(waiting, lags, self.source_of, self._clock.now_ms())
         taken = self._admission.take(waiting, self.positions, self.source_of)
         self._behind = taken != waiting
         starts = ((place, self.positions[place], taken[place]) for place in sorted(taken))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 
+from penstock.config import POLICIES, RETRY
 from penstock.engine.limits import TopicLimits
-from penstock.engine.work import Work
-from penstock.errors import ProductionError
+from penstock.engine.work import EpochContext, Work
+from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import Row, RowColumns
 from penstock.protocol.envelope import unpack_place
-from penstock.protocol.failure import HEADER_PREFIX, decide, error_headers
+from penstock.protocol.failure import HEADER_PREFIX, decide, error_headers, failed_letter
 from penstock.record import NO_ORIGIN, Origin
+
+logger = logging.getLogger("penstock.engine")
 
 
 class ProductionErrorHandler:
@@ -55,8 +59,11 @@ class ProductionErrorHandler:
         work, context, origin = self._work, self._work.context, self._origin()
         sinks = context.limits.sinks_of(row[0])
         error = ProductionError(str(error), node=sinks, origin=None if origin is NO_ORIGIN else origin)
-        answer = decide(context.config["on_production_error"], error, row)
-        if answer == "fail":
+        answer = decide(context.config["on_production_error"], error, row, answers=(*POLICIES, RETRY))
+        if answer == RETRY:
+            context.limits.learn([row[0]], refused=True)  # somebody may have mended it meanwhile
+            error.retry = True
+        if answer in ("fail", RETRY):
             raise error
         topic, _, _, _, timestamp, headers = row
         work.refused[topic] += 1
@@ -71,3 +78,17 @@ class ProductionErrorHandler:
     def _origin(self) -> Origin:
         place = self._places[self._at] if self._places else None
         return NO_ORIGIN if place is None else unpack_place(place, self._work.request.topics)
+
+
+def keep_failed_record(context: EpochContext, error: BaseException) -> None:
+    """Write the record that ends the application to the dead-letter topic, if that is asked for (``dead_letter_failures``)."""
+    row = failed_letter(context.config, error)
+    if row is None:
+        return
+    time = context.limits.of(row[0]).nearest(row[4], context.clock.now_ms())
+    try:
+        context.producer.begin()
+        context.producer.produce([(*row[:4], time, row[5])])
+        context.producer.commit()
+    except BrokerError as failed:
+        logger.warning("the record that ends the application has no dead letter: %s", failed)

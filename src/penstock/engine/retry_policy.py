@@ -11,7 +11,7 @@ from penstock.protocol.request import Range
 
 logger = logging.getLogger("penstock.engine")
 
-#: how long an unreachable broker is waited for
+#: how long an unreachable broker is waited for, unless ``task_timeout_ms`` says otherwise
 LONGEST_OUTAGE_MS = 15 * 60_000
 #: attempts of an epoch that fails for any other reason
 MOST_RUNS = 8
@@ -30,7 +30,8 @@ class RetryPolicy:
     pause 0.8
     """
 
-    def __init__(self, clock: Clock, pause: Callable[[float], None]) -> None:
+    def __init__(self, clock: Clock, pause: Callable[[float], None], outage_ms: int = LONGEST_OUTAGE_MS) -> None:
+        self._outage_ms = outage_ms
         self._clock = clock
         self._pause = pause
         self._since: int | None = None
@@ -51,7 +52,7 @@ class RetryPolicy:
     def _is_over(self, error: BaseException) -> bool:
         if isinstance(error, BrokerError) and error.retriable:
             self._since = self._clock.now_ms() if self._since is None else self._since
-            return self._clock.now_ms() - self._since >= LONGEST_OUTAGE_MS
+            return self._clock.now_ms() - self._since >= self._outage_ms
         self._runs += 1
         return self._runs > MOST_RUNS
 

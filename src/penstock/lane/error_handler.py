@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NoReturn, Protocol
 
+from penstock.config import POLICIES, RETRY
 from penstock.errors import DeserializationError, StreamsError
 from penstock.lane.failing_node import failing_node, name_code, processing_error
 from penstock.lane.sink import Row, SinkBatch, refused
@@ -89,8 +90,8 @@ class ErrorHandler:
         """Ask the production policy about a record that a sink cannot write; raises if it says fail."""
         explained = refused(sink, self._task.origin, error)
         record = Record(key, value, max(timestamp, 0), headers)
-        answer = decide(self._task.config["on_production_error"], explained, record)
-        if answer == "fail":
+        answer = decide(self._task.config["on_production_error"], explained, record, answers=(*POLICIES, RETRY))
+        if answer in ("fail", RETRY):  # as in Kafka: the same serde would refuse it again
             raise explained
         self._drop(sink.name, "serialization_error", answer, timestamp, headers, error)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from penstock.config import POLICIES
 from penstock.errors import (
@@ -21,6 +22,8 @@ from penstock.record import Headers, Origin
 from penstock.topology.functions import takes
 
 HEADER_PREFIX = "__streams.errors."
+#: topic, partition, key, value, timestamp, headers
+FailedLetter: TypeAlias = tuple[str, None, bytes | None, bytes | None, int, Headers]
 #: what errors know besides their text: of a record, of a cluster, of Spark
 WHERE = ("node", "origin", "function")
 #: begins the last line of a dead letter's stack trace, which names the node
@@ -67,8 +70,8 @@ def late_headers(origin: Origin, node: str, start: int, end: int, now: int) -> H
     return (*origin.headers, *added)
 
 
-def decide(policy: Any, error: StreamsError, record: Any) -> str:
-    """Ask a policy what to do about an error: ``fail``, ``skip`` or ``dead_letter``.
+def decide(policy: Any, error: StreamsError, record: Any, answers: tuple[str, ...] = POLICIES) -> str:
+    """Ask a policy what to do about an error: one of ``answers``.
 
     A callable takes ``(error)``, ``(error, record)``, or Kafka's ``(origin, record, exception)``; ``error.__cause__`` is the
     user's exception. To run out of memory is no fault of the record: no policy is asked, and the epoch is run again with fewer.
@@ -83,11 +86,23 @@ def decide(policy: Any, error: StreamsError, record: Any) -> str:
         answer = policy(error, record)
     else:
         answer = policy(error.origin, record, error.__cause__ or error)
-    if answer not in POLICIES:
+    if answer not in answers:
         raise ConfigError(
-            f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(POLICIES)}"
+            f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(answers)}"
         )
     return str(answer)
+
+
+def failed_letter(config: Mapping[str, Any], error: BaseException) -> FailedLetter | None:
+    """Return the dead letter of the record that ends the application, if there is such a record and it is asked for."""
+    origin = error.origin if isinstance(error, StreamsError) else None
+    if not config["dead_letter_failures"] or not isinstance(error, StreamsError) or origin is None or not origin.topic:
+        return None
+    headers = error_headers(origin.headers, origin, error.node, error.__cause__ or error)
+    if (trace := getattr(error, "remote_traceback", None)) is not None:
+        told = f"{trace}{NODE_LINE}{error.node}\n" if error.node is not None else trace
+        headers = tuple((name, told.encode() if name == HEADER_PREFIX + "stacktrace" else v) for name, v in headers)
+    return config["dead_letter_topic"], None, origin.key, origin.value, max(origin.timestamp, 0), headers
 
 
 def pack_failure(error: Exception) -> bytes:

@@ -54,7 +54,11 @@ class Stage:
         """Whether a dead letter may need the bytes of a source record."""
         policies = ("on_deserialization_error", "on_processing_error", "on_production_error")
         late = any(node.late is LatePolicy.dead_letter for node in self.sources.values())
-        return late or any(self.config[policy] not in ("fail", "skip") for policy in policies)
+        return (
+            late
+            or self.config["dead_letter_failures"]
+            or any(self.config[policy] not in ("fail", "skip") for policy in policies)
+        )
 
     @cached_property
     def asks_for_marks(self) -> bool:

@@ -98,7 +98,7 @@ class Barriers:
     def publish(self, barrier: Barrier) -> None:
         """Tell of a barrier: by the loop, once its stores can be read."""
         with self._changed:
-            self._last = barrier
+            self._last, self._ended = barrier, False
             self._changed.notify_all()
             listeners = list(self._listeners.values())
         for listener in listeners:

@@ -10,6 +10,7 @@ smallest timestamp first, each with a barrier of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,12 +19,13 @@ from penstock import config as settings
 from penstock.clock import MockClock
 from penstock.durations import millis
 from penstock.engine.executor.in_process import Decoded, InProcessExecutor
-from penstock.errors import ConfigError, StoreError, TopologyError, nearest
+from penstock.errors import ConfigError, StoreError, StreamsError, TopologyError, nearest
 from penstock.lane.siblings import FIRST_ROW, Siblings
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.lane.task_time import PUNCTUATED, RELEASED
 from penstock.log.partitioner import partition_for
+from penstock.protocol.failure import failed_letter
 from penstock.query.barriers import Position, position_of
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
@@ -147,11 +149,24 @@ class TopologyTestDriver:
         if not self.auto_commit:
             self._waiting.append(raw)
             return
-        if self._lanes.source_of(topic) is not None:
-            self._enqueue(raw)
-            self._complete_work()
-        if topic in self._lanes.globals.topics:
-            self._lanes.globals.apply(raw)
+        with self._keeping_failed():
+            if self._lanes.source_of(topic) is not None:
+                self._enqueue(raw)
+                self._complete_work()
+            if topic in self._lanes.globals.topics:
+                self._lanes.globals.apply(raw)
+
+    @contextmanager
+    def _keeping_failed(self) -> Iterator[None]:
+        """Keep the dead letter of a record that ends the application, if that is asked for (``dead_letter_failures``)."""
+        try:
+            yield
+        except StreamsError as error:
+            if (letter := failed_letter(self._config, error)) is not None:
+                topic, _, key, value, timestamp, headers = letter
+                kept = ProducedRecord(key, value, timestamp, headers, 0)
+                self._output.setdefault(topic, []).append(kept)
+            raise
 
     # time and barriers
 
@@ -176,8 +191,9 @@ class TopologyTestDriver:
             self._flush()
             self._complete_work()
             return
-        while self._waiting or self._wall_clock_moved or self._lanes.is_due(self._lanes.told()):
-            self._run_epoch()
+        with self._keeping_failed():
+            while self._waiting or self._wall_clock_moved or self._lanes.is_due(self._lanes.told()):
+                self._run_epoch()
 
     # reading state
 
