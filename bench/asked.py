@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from bench.peers.system import System
 from bench.runs import Run
 from bench.stage import Stage
 from bench.writing import Written
+from penstock.dev.server import free_ports
 
 #: look-ups a second beside live records, and beside a backlog
 BESIDE_LIVE, BESIDE_BACKLOG = 1_000, 100
@@ -75,7 +75,7 @@ def _both(
 ) -> list[Run]:
     found = []
     for each in (0, rate) if number % 2 == 0 else (rate, 0):
-        port = free_port()
+        (port,) = free_ports("127.0.0.1", 1)
         asker = Asker(port, each)
         written = replace(given, workload=replace(given.workload, options={"http": str(port)}))
         name = f"{application_id}-{each}"
@@ -84,9 +84,3 @@ def _both(
         variant = f"{each:,} look-ups/s" if each else NONE
         found.append(replace(run, figures=run.figures | asker.figures, variant=variant))
     return sorted(found, key=lambda run: run.variant != NONE)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at now."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from served import TOKEN, words
 from penstock import App, ConfigError
 from penstock.admin import connection, control
 from penstock.admin.routes import ENDPOINTS
+from penstock.admin.server import AdminServer
 from penstock.config import load
 
 WRITES = {"Authorization": f"Bearer {TOKEN}"}
@@ -58,6 +60,16 @@ def test_a_check_or_a_mounted_application_without_a_server_is_refused():
         app.health_check(group="alive")
     with pytest.raises(ConfigError, match="a path of your own"):
         app.mount("/v1", None)
+
+
+def test_other_threads_wait_less_for_the_interpreter_while_there_is_a_server():
+    before = sys.getswitchinterval()
+    server = AdminServer(None, "127.0.0.1:0")
+    server.start()
+    httpx.get(f"http://{server.address}/")  # no application: 500, and it runs
+    assert sys.getswitchinterval() < before / 2
+    server.stop()
+    assert sys.getswitchinterval() == before
 
 
 def test_the_token_is_a_secret(serve):
@@ -200,6 +212,19 @@ def test_nonsense_is_answered_and_the_connection_closed(serve, garbage):
     assert b" 400 " in found.partition(b"\r\n")[0] or b" 404 " in found.partition(b"\r\n")[0]
     assert "remedy" in json.loads(found.rpartition(b"\r\n\r\n")[2])
     assert client.get("/livez").status_code == 200
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_request_fills_no_log(serve, caplog):
+    _, client = serve()
+    head = (
+        f"PUT /v1/loggers/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
+    )
+    for _ in range(3):
+        with socket.create_connection((client.base_url.host, client.base_url.port), timeout=20) as line:
+            line.sendall(head.encode() + b"{")
+    while 'route="/v1/loggers/{name}"} 3.0' not in client.get("/metrics").text:
+        threading.Event().wait(0.01)
+    assert caplog.records == []
 
 
 def test_a_client_that_sends_its_request_too_slowly_is_disconnected(serve, monkeypatch):

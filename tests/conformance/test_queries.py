@@ -16,6 +16,7 @@ from oracle.queries import Refused
 from penstock import (
     KeyQuery,
     MultiVersionedKeyQuery,
+    PrefixQuery,
     RangeQuery,
     Serdes,
     SessionQuery,
@@ -31,6 +32,7 @@ from penstock import (
     WindowRangeQuery,
     WrongQuery,
 )
+from penstock.query.answers import ANSWERS
 from penstock.testing import TopologyTestDriver
 
 KEYS = ["a", "b", "bb", "c", "d", "é", "z"]
@@ -65,6 +67,10 @@ def versions(builder):
     builder.table("in", **TEXT, store=Stores.versioned("store", history=100_000))
 
 
+def everywhere(builder):
+    builder.global_table("in", **TEXT, store="store")
+
+
 @contextmanager
 def both(make, rows, *, raw=False):
     """Run the records through Kafka's driver and ours; give what asks both, or the two."""
@@ -91,7 +97,7 @@ def ask(theirs, ours, query):
 
 
 @pytest.mark.capability("IQ3")
-@pytest.mark.parametrize("make", [table, counts])
+@pytest.mark.parametrize("make", [table, counts, everywhere])
 @settings(max_examples=25, deadline=None)
 @given(rows=records, lower=bounds, upper=bounds, key=keys, reverse=st.booleans())
 def test_keys_and_ranges(make, rows, lower, upper, key, reverse):
@@ -100,6 +106,16 @@ def test_keys_and_ranges(make, rows, lower, upper, key, reverse):
         same(TimestampedKeyQuery(key))
         same(RangeQuery(lower, upper, reverse=reverse))
         same(TimestampedRangeQuery(lower, upper, reverse=reverse))
+
+
+@pytest.mark.capability("IQ3")
+@pytest.mark.parametrize("make", [table, counts])
+@settings(max_examples=25, deadline=None)
+@given(rows=records, prefix=st.sampled_from(["a", "b", "bb", "bbb", "\u00e9", "nobody"]))
+def test_prefixes(make, rows, prefix):
+    """Kafka has no query for them: its stores have the verb."""
+    with both(make, rows, raw=True) as (theirs, ours):
+        assert list(ours.query("store", PrefixQuery(prefix))) == list(theirs.store("store").prefix_scan(prefix))
 
 
 @pytest.mark.capability("IQ3")
@@ -166,3 +182,14 @@ def test_what_kafkas_stores_do_not_answer_is_refused(make):
         same(TimestampedKeyQuery("a"))
         same(WindowKeyQuery("a", 0, 10))
         same(VersionedKeyQuery("a"))
+
+
+#: asked of Kafka's stores in this file; a query that is added must be, too
+ASKED = {
+    KeyQuery, RangeQuery, PrefixQuery, TimestampedKeyQuery, TimestampedRangeQuery, WindowKeyQuery, WindowRangeQuery,
+    SessionQuery, VersionedKeyQuery, MultiVersionedKeyQuery,
+}  # fmt: skip
+
+
+def test_every_query_is_compared():
+    assert set(ANSWERS) == ASKED

@@ -1,56 +1,48 @@
-"""Promise 9: what is read is of one committed barrier, while epochs run and workers are killed with kill -9.
+"""Promise 9: what is read is of one committed barrier, while epochs run and processes are killed with kill -9.
 
-Each transfer takes an amount from one account and gives it to another, which is in another shard as a rule; legs are
-counted in a second store, in memory, and all transfers in a shared one. A snapshot is right if the sum over all
+Read by eight threads and over HTTP (`tests.query.bank` is the application). What is read is right if the sum over all
 accounts is nought, if it has two legs for each record of its position, and if every row is as the changelog had it at
-the epoch that it names."""
+the epoch that it names. Workers are killed; in the long form the whole application, too, driver and all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock import KeyQuery, RangeQuery, Serdes, Stores, StreamsBuilder
+import httpx
+import pytest
+from tests.query.bank import (
+    ACCOUNTS,
+    PARTITIONS,
+    SHARDS,
+    HttpAnswer,
+    bank,
+    read_key,
+    read_lines,
+    read_pages,
+    transfer,
+)
+
+from penstock import KeyQuery, RangeQuery, Serdes
 from penstock.clock import stopwatch_us
+from penstock.dev.server import free_ports
+from penstock.dev.watch import kill_session
 from penstock.query.changes import StoreChanges
 
+ROOT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
 SECONDS, KILLS, READERS = (180.0, 40, 8) if LONG else (4.0, 1, 8)
-ACCOUNTS, PARTITIONS = 60, 2
-NUMBERS = {"key": Serdes.string, "value": Serdes.int64}
-
-
-class Ledger:
-    """Counts all transfers, and keeps the greatest."""
-
-    def init(self, context: Any) -> None:
-        self.store = context.store("ledger")
-
-    def process(self, record: Any) -> None:
-        self.store.put("transfers", (self.store.get("transfers") or 0) + 1)
-        self.store.put("greatest", max(self.store.get("greatest") or 0, record.value["amount"]))
-
-    def close(self) -> None:
-        pass
-
-
-def bank(topic: str) -> StreamsBuilder:
-    builder = StreamsBuilder()
-    transfers = builder.stream(topic, value=Serdes.json)
-    legs = transfers.flat_map(
-        lambda _, t: [(t["from"], -t["amount"]), (t["to"], t["amount"])],
-    )
-    by_account = legs.group_by_key(**NUMBERS)
-    by_account.reduce(lambda a, b: a + b, store=Stores.key_value("balances", **NUMBERS))
-    by_account.count(store=Stores.key_value("legs", persistent=False, **NUMBERS))
-    builder.add_state_store(Stores.shared("ledger", **NUMBERS))
-    transfers.process(Ledger, stores=["ledger"])
-    return builder
+HTTP_READERS = 2
+#: a machine that is busy with other things has fewer in the time
+EPOCHS, MOST_SECONDS = 15, 120 + SECONDS
 
 
 class Model:
@@ -124,6 +116,33 @@ class Reader(threading.Thread):
             return found.epoch
 
 
+class HttpReader(Reader):
+    """Reads over HTTP: lines, pages, and look-ups of a key."""
+
+    def __init__(self, app: Any, model: Model, stop: threading.Event, seed: int) -> None:
+        super().__init__(app, model, stop, seed)
+        self._client = httpx.Client(base_url=f"http://{app.admin_address}", timeout=60)
+
+    def _snapshot(self) -> int:
+        found = read_lines(self._client, "balances")
+        assert sum(found.rows.values()) == 0, found.epoch
+        assert found.rows == self._model.of(found.epoch)["balances"], found.epoch
+        return found.epoch
+
+    def _point(self) -> int:
+        for _ in range(20):
+            key = f"account-{self._draw.randrange(ACCOUNTS)}"
+            found = read_key(self._client, "balances", key)
+            assert found.rows.get(key) == self._model.of(found.epoch)["balances"].get(key), (key, found.epoch)
+        return found.epoch
+
+    def _scan(self) -> int:
+        found = read_pages(self._client, "legs")
+        assert found.rows == self._model.of(found.epoch)["legs"], found.epoch
+        assert sum(found.rows.values()) == 2 * found.records, found.epoch
+        return found.epoch
+
+
 def workers() -> list[int]:
     """Return the Python workers of Spark that are descendants of this process."""
     parents: dict[int, int] = {}
@@ -154,23 +173,24 @@ def kill_workers() -> None:
 
 def test_every_snapshot_is_whole_while_workers_are_killed(start, cluster):
     topic = cluster.topic("transfers", partitions=PARTITIONS)
-    app = start.app(bank(topic), shards=8, inline_epoch_records=400)
+    app = start.app(bank(topic), shards=SHARDS, inline_epoch_records=400, admin="0")
     model = Model(app)
     app.start().wait_until_running(120_000)
     cluster.send(topic, *((None, transfer(random.Random(at)), 1, at) for at in range(PARTITIONS)))
     app.barriers.wait({(topic, at): 0 for at in range(PARTITIONS)}, wait_ms=120_000)
     stop = threading.Event()
     readers = [Reader(app, model, stop, seed) for seed in range(READERS)]
+    readers += [HttpReader(app, model, stop, READERS + seed) for seed in range(HTTP_READERS)]
     for reader in readers:
         reader.start()
     draw, sent, killed, began = random.Random(7), [1] * PARTITIONS, 0, stopwatch_us()
     try:
-        while (spent := (stopwatch_us() - began) / 1e6) < SECONDS:
+        while (spent := (stopwatch_us() - began) / 1e6) < SECONDS or (len(model.at) < EPOCHS and spent < MOST_SECONDS):
             rows = [transfer(draw) for _ in range(draw.choice((1, 20, 500)))]
             cluster.send(topic, *((None, row, 1, at % PARTITIONS) for at, row in enumerate(rows)))
             for partition in range(PARTITIONS):
                 sent[partition] += len(rows[partition::PARTITIONS])
-            if killed < KILLS * spent / SECONDS - 0.3:
+            if killed < min(KILLS * spent / SECONDS - 0.3, KILLS):
                 kill_workers()
                 killed += 1
             assert app.error is None
@@ -191,15 +211,80 @@ def test_every_snapshot_is_whole_while_workers_are_killed(start, cluster):
     )
     assert killed == KILLS
     assert len(epochs) > 5
+    assert all(reader.read for reader in readers)
     app.close()
     assert balances == changelog(cluster, f"{app.application_id}-balances-changelog")
-
-
-def transfer(draw: random.Random) -> str:
-    first, second = draw.sample(range(ACCOUNTS), 2)
-    return f'{{"from": "account-{first}", "to": "account-{second}", "amount": {draw.randrange(1, 1000)}}}'
 
 
 def changelog(cluster: Any, topic: str) -> dict[str, int]:
     """Return the last value of each key, as any consumer reads it."""
     return {(key or b"").decode(): Serdes.int64.deserialize(value) for key, value, _, _ in cluster.rows(topic)}
+
+
+class Client(threading.Thread):
+    """Asks an application that is killed and started again. What it knows of an epoch stays true, whoever tells it."""
+
+    def __init__(self, url: str, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._client, self._until = httpx.Client(base_url=url, timeout=30), stop
+        self.seen: dict[tuple[str, int], dict[str, int]] = {}
+        self.last = 0
+        self.wrong: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._until.wait(0.01):
+                for store in ("balances", "legs"):
+                    for read in (read_lines, read_pages):
+                        with contextlib.suppress(httpx.HTTPError):  # it was killed, or restores
+                            self._check(store, read(self._client, store))
+        except BaseException as error:
+            self.wrong = error
+
+    def _check(self, store: str, found: HttpAnswer) -> None:
+        assert sum(found.rows.values()) == (0 if store == "balances" else 2 * found.records), (store, found.epoch)
+        assert self.seen.setdefault((store, found.epoch), found.rows) == found.rows, (store, found.epoch)
+        assert found.epoch >= self.last
+        self.last = found.epoch
+
+
+@pytest.mark.skipif(not LONG, reason="starts an application several times: PENSTOCK_LONG=1")
+def test_what_http_clients_read_is_whole_while_the_application_is_killed(cluster, tmp_path):
+    topic = cluster.topic("transfers", partitions=PARTITIONS)
+    application = cluster.name("bank")
+    (port,) = free_ports("127.0.0.1", 1)
+    stop, draw, sent = threading.Event(), random.Random(5), 0
+    clients = [Client(f"http://127.0.0.1:{port}", stop) for _ in range(4)]
+    command = [sys.executable, "-m", "tests.query.bank", cluster.servers, application, topic]
+    command += [str(tmp_path / "state"), str(port)]
+    for client in clients:
+        client.start()
+    try:
+        for life in range(4):
+            with subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL) as process:
+                began, reached = stopwatch_us(), max(client.last for client in clients)
+                while (stopwatch_us() - began) / 1e6 < 120:
+                    rows = [transfer(draw) for _ in range(draw.choice((1, 20, 300)))]
+                    cluster.send(topic, *((None, row, 1, (sent + at) % PARTITIONS) for at, row in enumerate(rows)))
+                    sent += len(rows)
+                    assert [client.wrong for client in clients if client.wrong] == []
+                    if min(client.last for client in clients) > reached + 30:
+                        break
+                    stop.wait(0.03)
+                assert process.poll() is None
+                assert min(client.last for client in clients) > reached + 30, f"life {life}"
+                kill_session(process.pid)
+    finally:
+        stop.set()
+        for client in clients:
+            client.join(60)
+    assert [client.wrong for client in clients if client.wrong] == []
+    whole = {}
+    for client in clients:
+        for place, rows in client.seen.items():
+            assert whole.setdefault(place, rows) == rows, place
+    last = max(epoch for store, epoch in whole if store == "balances")
+    print(f"{sum(len(client.seen) for client in clients)} answers of {len(whole)} epochs and stores, {sent} transfers")
+    logged = changelog(cluster, f"{application}-balances-changelog")
+    assert sum(logged.values()) == 0
+    assert whole["balances", last].keys() == logged.keys()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from starlette.requests import ClientDisconnect
+
 from penstock.admin.answers import HttpError, not_ready
 from penstock.admin.inspection import position_data
 from penstock.errors import (
@@ -39,5 +41,7 @@ def error_of(error: Exception) -> HttpError:
             return HttpError(400, str(error), "see /v1/stores/{store} for its kind, its serdes and its queries")
         case PenstockError():
             return HttpError(500, str(error), "see the log of the application, and /v1/errors")
+        case ClientDisconnect():  # nobody reads this
+            return HttpError(400, "the client has gone before its request was complete", "send it again")
     logger.error("a request has failed", exc_info=error)
     return HttpError(500, f"{type(error).__name__}: {error}", "this is an error of Penstock's: see the log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
 from typing import Any
 
@@ -17,6 +18,9 @@ logger = logging.getLogger("penstock.admin")
 
 #: how long requests that run are waited for at the end
 STOP_SECONDS = 1
+#: how long a thread that computes keeps others waiting for the interpreter, while there is a server. A request waits for it
+#: several times (it arrives, is read, a store is asked, it is answered), 5 ms each unless Python is told otherwise
+SWITCH_SECONDS = 0.001
 
 
 class AdminServer:
@@ -54,10 +58,14 @@ class AdminServer:
         self._socket.close()
 
     def _run(self) -> None:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(min(before, SWITCH_SECONDS))
         try:
             self._server.run(sockets=[self._socket])
         except BaseException:
             logger.exception("the admin server has ended; the application goes on without it")
+        finally:
+            sys.setswitchinterval(before)
 
 
 def listen(address: str) -> socket.socket:
