@@ -8,7 +8,8 @@ import pytest
 
 from penstock import Serdes, Stores, StreamsBuilder
 from penstock.errors import EngineError
-from penstock.lane.shards import OLDEST_MS, STANDING
+from penstock.lane.checkpoint import CHECKPOINT, KEY
+from penstock.lane.shards import OLDEST_MS
 from penstock.state.lmdb_store import LmdbState
 
 START = 1_600_000_020_000
@@ -105,9 +106,9 @@ def test_state_that_is_behind_for_too_long_is_made_anew(start, counting, tmp_pat
     second.close()
     for folder in (tmp_path / "earlier").glob("*/shard-*/"):
         state = LmdbState(folder)
-        raw = msgspec.msgpack.decode(state.map(STANDING).get(b"standing"))
+        raw = msgspec.msgpack.decode(state.map(CHECKPOINT).get(KEY))
         raw["at"] -= OLDEST_MS
-        state.map(STANDING).write([(b"standing", msgspec.msgpack.encode(raw))])
+        state.map(CHECKPOINT).write([(KEY, msgspec.msgpack.encode(raw))])
         state.close()
     third = start(counting.topology(), state_dir=str(tmp_path / "earlier"))
     assert third.restored > 6

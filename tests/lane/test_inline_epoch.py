@@ -11,8 +11,8 @@ import pytest
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
 from penstock.engine.executor.inline_epochs import parts_of
+from penstock.lane.checkpoint import ShardIsNewer
 from penstock.lane.inline_epoch import run_inline_epoch
-from penstock.lane.shards import ShardIsNewer
 from penstock.lane.worker import Worker
 from penstock.plan.plan import make_plan
 from penstock.protocol.chunk import unpacked
@@ -116,9 +116,9 @@ def test_shards_come_to_the_barrier_when_it_is_told_of(worker_at):
     for report in reports(unpacked(answer)):
         for shard, name in report.pending.items():
             shards[shard] = ShardRequest("1", "", (name,))
-    assert {worker.shards.standing(shard).version for shard in range(SHARDS)} == {""}
+    assert {worker.shards.checkpoint(shard).version for shard in range(SHARDS)} == {""}
     worker.follow(orders_for(worker, 2, shards))
-    assert [worker.shards.standing(shard).version for shard in range(SHARDS)] == [order.version for order in shards]
+    assert [worker.shards.checkpoint(shard).version for shard in range(SHARDS)] == [order.version for order in shards]
     assert worker.written == set()
     assert not [name for shard in range(SHARDS) for name in os.listdir(worker.shards.path(shard)) if "pending" in name]
 

@@ -79,7 +79,7 @@ def test_pending_writes_that_went_through_a_file_apply_as_they_are(base, above):
 def test_a_file_that_is_not_of_this_program_is_told_from_one_that_is():
     state = MemoryState()
     for data in (msgspec.msgpack.encode({"m": [[[b"k", b"v"]], {}, []]}), b"", b"\xc1"):
-        with pytest.raises(pending.Unreadable):
+        with pytest.raises(pending.Undecodable):
             pending.apply(state, data)
     assert state.names() == []
 

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, TimestampError
 from penstock.files import locked, private_folder
-from penstock.lane.shards import STANDING, Shards
+from penstock.lane.checkpoint import ShardCheckpoint, checkpoint_of, write_checkpoint
+from penstock.lane.shards import Shards
 from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
@@ -31,9 +30,6 @@ from penstock.topology.topology import Topology
 
 #: records applied at a time
 CHUNK = 20_000
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, int, int]]]).decode
 
 
 class GlobalEnvironment:
@@ -113,12 +109,13 @@ class GlobalEnvironment:
 
     def _bring_up(self, incarnation: str, wanted: Offsets) -> LmdbState:
         state = self._state()
-        stands = self._stands(state)
-        if stands[0] != incarnation:
-            if stands[0]:
+        checkpoint = checkpoint_of(state)
+        if checkpoint.incarnation != incarnation:
+            if checkpoint.incarnation:
                 state.destroy()
                 state = self._state()
-            stands = (incarnation, {})
+            checkpoint = ShardCheckpoint(incarnation)
+        stands = incarnation, reached_of(checkpoint)
         if self._tables is None or self._seen != stands:  # another process has gone on: what this one remembers is old
             shared = {"application_id": self._stage.application_id, "config": self._stage.config, "clock": self._clock}
             self._tables = GlobalTables(self._stage.plan.topology, state, shared, self._clock)
@@ -139,27 +136,36 @@ class GlobalEnvironment:
             stands[1][topic, partition] = chunk[-1].offset + 1
             with state.batch():
                 self._tables.apply_all([Raw(*record) for record in chunk])
-                self._stand(state, stands)
+                self._write_checkpoint(state, *stands)
         stands[1][topic, partition] = end
-        self._stand(state, stands)
-
-    def _stand(self, state: LmdbState, stands: tuple[str, Offsets]) -> None:
-        rows = [(topic, partition, offset) for (topic, partition), offset in stands[1].items()]
-        state.map(STANDING).write([(b"standing", _encode((stands[0], rows)))])
+        self._write_checkpoint(state, *stands)
 
     @staticmethod
-    def _stands(state: LmdbState) -> tuple[str, Offsets]:
-        raw = state.map(STANDING).get(b"standing")
-        if raw is None:
-            return "", {}
-        incarnation, rows = _decode(raw)
-        return incarnation, offsets(rows)
+    def _write_checkpoint(state: LmdbState, incarnation: str, reached: Offsets) -> None:
+        write_checkpoint(state, ShardCheckpoint(incarnation), "", read_of(reached))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         private_folder(self._shards.folder)
         with locked(str(self._shards.folder / "global.lock")):
             yield
+
+
+def read_of(reached: Offsets) -> dict[str, list[tuple[int, int]]]:
+    """Return offsets as a checkpoint has them.
+
+    >>> reached_of(ShardCheckpoint(read=read_of({("rates", 1): 7, ("rates", 0): 5})))
+    {('rates', 0): 5, ('rates', 1): 7}
+    """
+    read: dict[str, list[tuple[int, int]]] = {}
+    for (topic, partition), offset in sorted(reached.items()):
+        read.setdefault(topic, []).append((partition, offset))
+    return read
+
+
+def reached_of(checkpoint: ShardCheckpoint) -> Offsets:
+    """Return the next offsets of the topics of global tables."""
+    return {(topic, partition): offset for topic, read in checkpoint.read.items() for partition, offset in read}
 
 
 class GlobalTables:

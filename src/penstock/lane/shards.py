@@ -1,14 +1,14 @@
 """The shards of one executor: each is brought to the last barrier before anything reads it.
 
-A shard's folder holds its LMDB environment, its *standing* (whose life, which version, up to which changelog offsets) and the pending
+A shard's folder holds its LMDB environment, its checkpoint (``checkpoint``) and the pending
 files of its last epoch. Three ways to the version that the driver names::
 
     it is there already          nothing to do
     it is one version behind     and the pending files are here: apply them            (the usual way)
     anything else                read what is missing from the changelog               (restart, another executor)
 
-Invariant: rows and standing change in one LMDB transaction, under a lock of the shard, so any process of this machine may do it and
-a crash leaves the shard at some standing that is true.
+Invariant: rows and checkpoint change in one LMDB transaction, under a lock of the shard, so any process of this machine may do it and
+a crash leaves the shard at a checkpoint that is true.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-import msgspec
 import numpy as np
 
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
+from penstock.lane.checkpoint import ShardCheckpoint, ShardIsNewer, checkpoint_of, is_beyond, write_checkpoint
 from penstock.lane.decoding import without_unreadable
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
@@ -41,33 +41,10 @@ from penstock.state.spec import StoreSpec
 
 logger = logging.getLogger("penstock.lane")
 
-#: the map of a shard that holds its standing
-STANDING = "penstock/standing"
 #: changelog rows read at a time
 BATCH = 10_000
 #: a copy that is behind by more (half of Kafka's delete.retention.ms) is made anew
 OLDEST_MS = 12 * 60 * 60 * 1000
-
-
-class ShardCheckpoint(msgspec.Struct):
-    """Where a shard's local copy stands. ``version`` None: in the middle of a restore.
-
-    ``read``: store → next offset of its changelog partition, or, where a source topic serves as one, [partition, offset]….
-    """
-
-    incarnation: str = ""
-    version: str | None = ""
-    read: dict[str, list[tuple[int, int]]] = {}
-    #: when it was brought here, in milliseconds of the wall clock
-    at: int = 0
-
-
-class ShardIsNewer(Exception):
-    """A shard is at a later barrier than the one that it was to be read at."""
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(ShardCheckpoint).decode
 
 
 class Shards:
@@ -102,8 +79,8 @@ class Shards:
         """
         wanted = (request.incarnation, request.shards[shard].version)
         state = self._state(shard)
-        standing = checkpoint_of(state)
-        if (standing.incarnation, standing.version) != wanted:
+        checkpoint = checkpoint_of(state)
+        if (checkpoint.incarnation, checkpoint.version) != wanted:
             with self._locked(shard):
                 state = self._state_alone(shard)
                 if not back and is_beyond(checkpoint_of(state), *wanted):
@@ -142,16 +119,16 @@ class Shards:
         """Bring a shard to the last barrier, or nearer by so many rows as the request allows; return rows read, offsets left."""
         before = self.restored
         self.open(shard, request)
-        standing = self.standing(shard)
+        checkpoint = self.checkpoint(shard)
         left = 0
-        if standing.version is None:
-            read = {name: dict(places) for name, places in standing.read.items()}
+        if checkpoint.version is None:
+            read = {name: dict(places) for name, places in checkpoint.read.items()}
             for name, places in self._ends(shard, request).items():
                 left += sum(max(0, end - read.get(name, {}).get(partition, 0)) for partition, end in places)
         return self.restored - before, left
 
-    def standing(self, shard: int) -> ShardCheckpoint:
-        """Return where the local copy of a shard stands."""
+    def checkpoint(self, shard: int) -> ShardCheckpoint:
+        """Return which barrier the local copy of a shard is at."""
         return checkpoint_of(self._state(shard))
 
     def keep_pending(self, shard: int, name: str, data: bytes) -> None:
@@ -182,24 +159,24 @@ class Shards:
     # ---- to the last barrier
 
     def _bring_up(self, shard: int, order: ShardRequest, request: EpochRequest, state: LmdbState) -> None:
-        standing = checkpoint_of(state)
-        if standing.incarnation != request.incarnation:
-            if standing.incarnation:
+        checkpoint = checkpoint_of(state)
+        if checkpoint.incarnation != request.incarnation:
+            if checkpoint.incarnation:
                 state.destroy()
                 state = self._open_alone(shard)
-            standing = ShardCheckpoint(request.incarnation)
-        if standing.version == order.version:
+            checkpoint = ShardCheckpoint(request.incarnation)
+        if checkpoint.version == order.version:
             return
-        if standing.version == order.before and self._apply_pending(state, standing, shard, order, request):
+        if checkpoint.version == order.before and self._apply_pending(state, checkpoint, shard, order, request):
             return
-        if self._ahead(standing, shard, request) or self._too_old(standing):
+        if self._ahead(checkpoint, shard, request) or self._too_old(checkpoint):
             state.destroy()
             state = self._open_alone(shard)
-            standing = ShardCheckpoint(request.incarnation)
-        self._restore(state, standing, shard, order, request)
+            checkpoint = ShardCheckpoint(request.incarnation)
+        self._restore(state, checkpoint, shard, order, request)
 
     def _apply_pending(
-        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardRequest, request: EpochRequest
+        self, state: LmdbState, checkpoint: ShardCheckpoint, shard: int, order: ShardRequest, request: EpochRequest
     ) -> bool:
         """Apply the files that lead to the version; False if one is not here, or not of this version of the program."""
         try:
@@ -209,30 +186,30 @@ class Shards:
             with state.batch():
                 for data in files:
                     pending.apply(state, data, self._specs)
-                self._stand(state, standing, order.version, self._ends(shard, request))
+                write_checkpoint(state, checkpoint, order.version, self._ends(shard, request))
         except FileNotFoundError:
             return False
-        except pending.Unreadable as error:
+        except pending.Undecodable as error:
             logger.warning("shard %d reads its changelog: %s", shard, error)
             return False
         return True
 
-    def _ahead(self, standing: ShardCheckpoint, shard: int, request: EpochRequest) -> bool:
+    def _ahead(self, checkpoint: ShardCheckpoint, shard: int, request: EpochRequest) -> bool:
         """Whether the copy has read more than there is: its topics were made anew."""
         ends = self._ends(shard, request)
         return any(
             offset > dict(ends.get(store, ())).get(partition, 0)
-            for store, read in standing.read.items()
+            for store, read in checkpoint.read.items()
             for partition, offset in read
         )
 
     @staticmethod
-    def _too_old(standing: ShardCheckpoint) -> bool:
+    def _too_old(checkpoint: ShardCheckpoint) -> bool:
         """Whether the changelog may have lost deletes that the copy has not seen: compaction keeps them for a day only."""
-        return bool(standing.read) and SystemClock().now_ms() - standing.at > OLDEST_MS
+        return bool(checkpoint.read) and SystemClock().now_ms() - checkpoint.at > OLDEST_MS
 
     def _restore(
-        self, state: LmdbState, standing: ShardCheckpoint, shard: int, order: ShardRequest, request: EpochRequest
+        self, state: LmdbState, checkpoint: ShardCheckpoint, shard: int, order: ShardRequest, request: EpochRequest
     ) -> None:
         """Read what is missing. A store without a changelog keeps what it has only if nothing is missing: it begins anew."""
         for name, spec in self._specs.items():
@@ -242,18 +219,18 @@ class Shards:
         ends = self._ends(shard, request)
         budget = self.restored + request.restore_limit if request.restore_limit else None
         for name, places in ends.items():
-            read = dict(standing.read.get(name, ()))
+            read = dict(checkpoint.read.get(name, ()))
             for partition, end in places:
-                self._restore_partition(state, standing, shard, name, partition, read.get(partition, 0), end, budget)
+                self._restore_partition(state, checkpoint, shard, name, partition, read.get(partition, 0), end, budget)
                 if budget is not None and self.restored >= budget:
                     return
         with state.batch():
-            self._stand(state, standing, order.version, ends)
+            write_checkpoint(state, checkpoint, order.version, ends)
 
     def _restore_partition(
         self,
         state: LmdbState,
-        standing: ShardCheckpoint,
+        checkpoint: ShardCheckpoint,
         shard: int,
         name: str,
         partition: int,
@@ -266,22 +243,22 @@ class Shards:
         for reached, keys, values, times in self._rows(self._specs[name], shard, partition, start, end, room):
             waiting.add(keys, values, times)
             if waiting.is_full() or (budget is not None and self.restored + len(waiting) >= budget):
-                self._write(state, standing, name, partition, reached, waiting)
+                self._write(state, checkpoint, name, partition, reached, waiting)
             if budget is not None and self.restored >= budget:
                 return
         if len(waiting):
-            self._write(state, standing, name, partition, reached, waiting)
+            self._write(state, checkpoint, name, partition, reached, waiting)
 
     def _write(
-        self, state: LmdbState, standing: ShardCheckpoint, name: str, partition: int, reached: int, waiting: Restorer
+        self, state: LmdbState, checkpoint: ShardCheckpoint, name: str, partition: int, reached: int, waiting: Restorer
     ) -> None:
         """Write what was read of a changelog partition, and that it was: a restore may end here and go on later."""
-        read = dict(standing.read.get(name, ()))
+        read = dict(checkpoint.read.get(name, ()))
         read[partition] = reached
         count = len(waiting)
         with state.batch():
             waiting.write_to(state)
-            self._stand(state, standing, None, {**standing.read, name: sorted(read.items())})
+            write_checkpoint(state, checkpoint, None, {**checkpoint.read, name: sorted(read.items())})
         self.restored += count
 
     def _rows(
@@ -331,14 +308,6 @@ class Shards:
                 ends[name] = [(shard, request.changelogs[name][shard])]
         return ends
 
-    def _stand(
-        self, state: LmdbState, standing: ShardCheckpoint, version: str | None, read: dict[str, list[tuple[int, int]]]
-    ) -> None:
-        standing.version = version
-        standing.read = read
-        standing.at = SystemClock().now_ms()
-        state.map(STANDING).write([(b"standing", _encode(standing))])
-
     # ---- the log
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
@@ -366,19 +335,3 @@ class Shards:
         private_folder(self.folder)
         with locked(f"{self.path(shard)}.lock"):
             yield
-
-
-def is_beyond(standing: ShardCheckpoint, incarnation: str, version: str) -> bool:
-    """Whether a copy is at a later epoch than a version: that is the token of one of its runs, which begins with its number.
-
-    >>> [is_beyond(ShardCheckpoint("a", "10.5f"), "a", version) for version in ("9.ff", "10.5f", "11.00", "")]
-    [True, False, False, True]
-    """
-    at, wanted = (int((token or "0").partition(".")[0]) for token in (standing.version, version))
-    return standing.incarnation == incarnation and at > wanted
-
-
-def checkpoint_of(state: ShardState) -> ShardCheckpoint:
-    """Return where the rows of a local copy stand."""
-    raw = state.map(STANDING).get(b"standing")
-    return ShardCheckpoint() if raw is None else _decode(raw)

@@ -9,6 +9,7 @@
 #include "columns.h"
 
 enum { MOST = 64 }; /* runs at a time */
+enum { FORMAT = 1 }; /* of a run */
 
 typedef struct {
     const uint8_t *at;
@@ -30,7 +31,7 @@ typedef struct {
 } Run;
 
 typedef struct {
-    uint32_t rows, deleted, key_bytes, value_bytes;
+    uint32_t format, rows, deleted, key_bytes, value_bytes;
 } Head;
 
 typedef struct {
@@ -79,8 +80,8 @@ static int take_run(PyObject *given, Run *run) {
     size_t size = (size_t)run->buffer.len;
     if (size >= sizeof head)
         memcpy(&head, at, sizeof head);
-    if (size < sizeof head || size_of(head) != size) {
-        PyErr_SetString(PyExc_ValueError, "a run is not as long as it says");
+    if (size < sizeof head || head.format != FORMAT || size_of(head) != size) {
+        PyErr_SetString(PyExc_ValueError, "a run is not as long as it says, or has another format");
         PyBuffer_Release(&run->buffer);
         return 0;
     }
@@ -499,7 +500,7 @@ static size_t bytes_in(const Packed *packed) {
 }
 
 static Head head_for(const Packed *names, const Packed *values, int stamped) {
-    Head head = {(uint32_t)names->bytes.rows, 0, (uint32_t)bytes_in(names), 0};
+    Head head = {FORMAT, (uint32_t)names->bytes.rows, 0, (uint32_t)bytes_in(names), 0};
     for (size_t row = 0; row < names->bytes.rows; row++)
         if (!is_there(&values->column, (Py_ssize_t)row))
             head.deleted++;
@@ -612,7 +613,7 @@ static PyObject *merged_run(Runs *runs, int keep_deleted) {
     if (runs->damaged)
         made = Py_NewRef(Py_None); /* told so by whoever asked */
     else if (!too_large(merged.rows, merged.key_bytes, merged.value_bytes)) {
-        Head head = {(uint32_t)merged.rows, (uint32_t)merged.deleted, (uint32_t)merged.key_bytes, (uint32_t)merged.value_bytes};
+        Head head = {FORMAT, (uint32_t)merged.rows, (uint32_t)merged.deleted, (uint32_t)merged.key_bytes, (uint32_t)merged.value_bytes};
         made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
         if (made) {
             uint8_t *to = (uint8_t *)PyBytes_AS_STRING(made);

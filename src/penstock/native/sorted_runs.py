@@ -18,7 +18,8 @@ from penstock.native.columns import array_of
 #: key, value; None is deleted
 Row: TypeAlias = tuple[bytes, bytes | None]
 
-_HEAD = Struct("=IIII")
+FORMAT = 1
+_HEAD = Struct("=IIIII")
 _EDGES = Struct("=II")
 
 
@@ -27,7 +28,9 @@ class RunReader:
 
     def __init__(self, data: Any) -> None:
         self._data = memoryview(data)
-        self.rows, deleted, key_bytes, _ = _HEAD.unpack_from(self._data)
+        form, self.rows, deleted, key_bytes, _ = _HEAD.unpack_from(self._data)
+        if form != FORMAT:
+            raise ValueError(f"a run has format {form}, this version reads format {FORMAT}")
         self._offsets = _HEAD.size, _HEAD.size + 4 * (self.rows + 1)
         marks = _HEAD.size + 8 * (self.rows + 1)
         self._marks = marks if deleted else None
@@ -126,7 +129,7 @@ def pack(rows: int, names: Any, values: Any, times: Any) -> bytes:
     gone = held.is_null().to_numpy(zero_copy_only=False)
     marks = np.packbits(gone, bitorder="little").tobytes() if held.null_count else b""
     (key_edges, key_data), (value_edges, value_data) = _parts(keys), _parts(held)
-    head = _HEAD.pack(rows, held.null_count, len(key_data), len(value_data))
+    head = _HEAD.pack(FORMAT, rows, held.null_count, len(key_data), len(value_data))
     return b"".join([head, key_edges, value_edges, marks, key_data, value_data])
 
 
@@ -150,5 +153,5 @@ def _packed(rows: list[Row]) -> bytes:
     gone = np.array([value is None for _, value in rows], dtype=bool)
     marks = np.packbits(gone, bitorder="little").tobytes() if gone.any() else b""
     edges = [np.cumsum([0, *map(len, parts)], dtype=np.uint32).tobytes() for parts in (keys, values)]
-    head = _HEAD.pack(len(rows), int(gone.sum()), sum(map(len, keys)), sum(map(len, values)))
+    head = _HEAD.pack(FORMAT, len(rows), int(gone.sum()), sum(map(len, keys)), sum(map(len, values)))
     return b"".join([head, *edges, marks, *keys, *values])

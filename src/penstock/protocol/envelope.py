@@ -18,7 +18,7 @@ All numbers of a place are big-endian with the sign bit turned over, so that pla
 number of a topic is its position among the names of all source topics, sorted. The raw bytes go along only where a dead letter may
 need them.
 
-Contract: a writer makes whole batches of the schema; the reader checks the schema once per batch.
+Contract: a writer makes whole batches of the schema; the reader checks its names and its ``format`` (metadata) once per batch.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ RECORD, COUNTED, PENDING, CHANGES, SINK, CHANGELOG, NOTE, FAILURE = range(8)
 #: names are written once for the rows of a batch, most of which have the same
 NAME = pa.dictionary(pa.int32(), pa.string())
 
+#: in the metadata of the schema; ``docs/formats.md`` has the rule for changing it
+FORMAT = {b"penstock.envelope": b"1"}
+
 SCHEMA = pa.schema(
     [
         pa.field("kind", pa.int8()),
@@ -51,7 +54,8 @@ SCHEMA = pa.schema(
         pa.field("timestamp", pa.int64()),
         pa.field("headers", pa.binary()),
         pa.field("place", pa.binary()),
-    ]
+    ],
+    metadata=FORMAT,
 )
 #: rows of one Arrow batch
 BATCH = 10_000
@@ -315,6 +319,10 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[EnvelopeRow]:
 
 
 def check(batch: pa.RecordBatch | pa.Table) -> None:
-    """Refuse a batch of another shape."""
+    """Refuse a batch of another shape, or of another version of the program."""
     if batch.schema.names != SCHEMA.names:
         raise TypeError(f"not an envelope: its columns are {batch.schema.names}, expected {SCHEMA.names}")
+    if batch.schema.metadata != FORMAT:
+        raise TypeError(
+            f"not this version's envelope: {batch.schema.metadata}, expected {FORMAT}. Driver and workers must run one version"
+        )

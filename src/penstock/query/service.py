@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.clock import stopwatch_us
 from penstock.durations import millis
 from penstock.errors import NotAvailable, NotUpToBound
-from penstock.lane.shards import ShardIsNewer
+from penstock.lane.checkpoint import ShardIsNewer
 from penstock.protocol.request import EpochRequest
 from penstock.query.barriers import Barrier, Barriers, Position
 from penstock.query.queries import Query

@@ -16,16 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
+from penstock.lane.checkpoint import ShardCheckpoint, ShardIsNewer, checkpoint_of, is_beyond
+from penstock.lane.global_tables import reached_of
 from penstock.lane.memory_stores import SplitState, is_in_memory
-from penstock.lane.shards import (
-    STANDING,
-    ShardCheckpoint,
-    ShardIsNewer,
-    checkpoint_of,
-    is_beyond,
-)
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage, offsets
 from penstock.protocol.state_folder import application_folder, memory_folder
 from penstock.query.shard_views import is_open
@@ -44,8 +37,6 @@ SEGMENTED, OTHER_MAPS = 20, 5
 
 #: bytes of pending writes that are read in less than a millisecond or two
 FEW_BYTES = 128 << 10
-
-_decode_global = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, int, int]]]).decode
 
 
 class ShardNotReady(Exception):
@@ -88,9 +79,8 @@ class LocalShards:
         """Return the global tables at the barrier of the request, to be closed by the caller."""
         wanted = offsets(request.global_ends)
         shot = self._snapshot(self.folder / "global")
-        raw = shot.map(STANDING).get(b"standing")
-        incarnation, rows = ("", []) if raw is None else _decode_global(raw)
-        found = offsets(rows)
+        checkpoint = checkpoint_of(shot)
+        incarnation, found = checkpoint.incarnation, reached_of(checkpoint)
         if incarnation == request.incarnation and all(found.get(place, 0) == end for place, end in wanted.items()):
             return shot
         shot.close()
@@ -124,21 +114,21 @@ class LocalShards:
         """Return an environment of a shard at a version; its pending files are at home."""
         was_behind = False
         while True:
-            state, stands = self._standing(path, incarnation)
-            if stands.version == order.version:
+            state, checkpoint = self._at_checkpoint(path, incarnation)
+            if checkpoint.version == order.version:
                 return state
-            is_behind = stands.version == order.before and bool(order.pending)
+            is_behind = checkpoint.version == order.before and bool(order.pending)
             if is_behind and (above := _pending(state, home, order, stores)) is not None:
                 return above
             state.close()
-            if is_beyond(stands, incarnation, order.version):
+            if is_beyond(checkpoint, incarnation, order.version):
                 raise ShardIsNewer(f"{path.name} has come to a barrier after {order.version}")
             if not is_behind or was_behind:
                 raise ShardNotReady(path.name)
             was_behind = True  # its lane has applied them meanwhile, or they are not here
 
-    def _standing(self, path: Path, incarnation: str) -> tuple[ShardState, ShardCheckpoint]:
-        """Return the rows of an environment and where they stand.
+    def _at_checkpoint(self, path: Path, incarnation: str) -> tuple[ShardState, ShardCheckpoint]:
+        """Return the rows of an environment and which barrier they are at.
 
         Those of another incarnation, or that are not there yet, are none.
         """
@@ -146,9 +136,9 @@ class LocalShards:
             shot = self._snapshot(path)
         except ShardNotReady:
             return MemoryState(), ShardCheckpoint(incarnation)
-        stands = checkpoint_of(shot)
-        if stands.incarnation == incarnation:
-            return shot, stands
+        checkpoint = checkpoint_of(shot)
+        if checkpoint.incarnation == incarnation:
+            return shot, checkpoint
         shot.close()
         return MemoryState(), ShardCheckpoint(incarnation)
 
@@ -179,7 +169,7 @@ def _pending(base: ShardState, home: Path, order: ShardRequest, stores: frozense
     """Return a shard with its pending writes above it, None if they are not at hand."""
     try:
         files = [pending.unpack(pending.read(home, name)) for name in order.pending]
-    except (FileNotFoundError, pending.Unreadable):
+    except (FileNotFoundError, pending.Undecodable):
         return None
     above = base
     for sealed in files:

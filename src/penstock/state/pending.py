@@ -2,7 +2,8 @@
 
 A file holds, in msgpack, ``{store: [keys, values, side, drops, run]}`` with ``side`` = ``{map: [keys, values]}``: lists of bytes are
 packed and unpacked at a third of the cost of lists of pairs. Rows that were written by column are a ``run`` (``runs``) instead, which
-goes into the state as it is. In front of it are four bytes, the crc of the rest. A file appears by a rename, so it is whole if it exists.
+goes into the state as it is. In front of it are five bytes: the format, and the crc of the rest. A file appears by a rename, so it is
+whole if it exists.
 Its name carries the token of the run and the level, so that files of a run that was not committed are never taken for those of one
 that was.
 """
@@ -31,10 +32,11 @@ _decode = msgspec.msgpack.Decoder(
 ).decode
 
 #: what is raised for a file that is damaged, or that some other version has written
-Unreadable = msgspec.DecodeError
+Undecodable = msgspec.DecodeError
 
 PREFIX = "pending-"
-_SUM = Struct(">I")
+FORMAT = 2
+_HEAD = Struct(">BI")
 
 
 def pack(sealed: Mapping[str, Sealed]) -> bytes:
@@ -90,17 +92,17 @@ def write(folder: Path, name: str, data: bytes) -> None:
     """Write a file so that it is there as a whole, or not at all."""
     incoming = f"{folder}/.{name}-{os.getpid()}"
     with telling_of_a_full_disk(incoming, len(data)), open(incoming, "wb", opener=_private) as file:
-        file.write(_SUM.pack(crc32(data)))
+        file.write(_HEAD.pack(FORMAT, crc32(data)))
         file.write(data)
     os.rename(incoming, f"{folder}/{name}")
 
 
 def read(folder: Path, name: str) -> bytes:
-    """Return what was written to a file; raises ``Unreadable`` if it is something else now."""
+    """Return what was written to a file; raises ``Undecodable`` if it is something else now."""
     with open(f"{folder}/{name}", "rb") as file:
-        told, data = file.read(_SUM.size), file.read()
-    if told != _SUM.pack(crc32(data)):
-        raise Unreadable(f"{folder}/{name} does not match its checksum")
+        head, data = file.read(_HEAD.size), file.read()
+    if head != _HEAD.pack(FORMAT, crc32(data)):
+        raise Undecodable(f"{folder}/{name} does not match its checksum, or has another format than {FORMAT}")
     return data
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    run       rows (4 bytes)  deleted (4)  bytes of keys (4)  bytes of values (4)
+    run       format (4 bytes)  rows (4)  deleted (4)  bytes of keys (4)  bytes of values (4)
               offsets of keys (4 each, one more than rows)   offsets of values (the same)   bits (a row is deleted; if one is)
               keys   values
 
@@ -67,18 +67,18 @@ class RunRows(Collection[tuple[bytes, bytes | None]]):
 
     @property
     def size(self) -> int:
-        """So many bytes they are."""
+        """Size in bytes."""
         return len(self.run)
 
 
 def size_of(run: Any) -> int:
     """Return how many rows a run has, deleted ones among them."""
-    return int.from_bytes(run[:4], _ORDER)
+    return int.from_bytes(run[4:8], _ORDER)
 
 
 def has_deleted(run: Any) -> bool:
     """Whether some of its rows are deleted."""
-    return any(run[4:8])
+    return any(run[8:12])
 
 
 def find_column(runs: Sequence[Any], names: pa.Array) -> pa.Array:
