@@ -351,7 +351,7 @@ from penstock.state import runs
 
 ROWS, LARGE = 400_000, 30_000_000
 edges = np.arange(ROWS + 1, dtype=np.uint32) * 6
-head = struct.pack("=4I", ROWS, 0, ROWS * 6, LARGE)
+head = struct.pack("=5I", 1, ROWS, 0, ROWS * 6, LARGE)
 keys = b"".join(b"%06d" % n for n in range(ROWS))
 run = bytearray(head + edges.tobytes() + bytes(4 * (ROWS + 1)) + keys + bytes(LARGE))
 begin = len(head) + 4 * (ROWS + 1)

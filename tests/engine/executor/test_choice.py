@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.executor import spark_fast
+from penstock.engine.executor import choice
 from penstock.engine.executor.choice import TESTED, chosen
 
-ROOM = Path(spark_fast.__file__).parent
+ROOM = Path(choice.__file__).parent
 
 
 def private_names(path: Path) -> set[str]:
@@ -27,8 +27,14 @@ def test_the_public_body_uses_no_private_name(name):
     assert private_names(ROOM / name) == set()
 
 
+@pytest.mark.skipif(not (ROOM / "spark_fast.py").exists(), reason="spark_fast was removed")
 def test_the_fast_body_does_which_is_why_it_has_a_table_of_versions():
     assert "_jvm" in private_names(ROOM / "spark_fast.py")
     assert {chosen("auto", version) for version in TESTED} == {"spark_fast"}
     assert chosen("auto", "4.2.1-SNAPSHOT") == "spark"
     assert chosen("spark", "4.2.0") == "spark"
+
+
+def test_without_its_file_the_fast_body_is_not_chosen(monkeypatch):
+    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    assert chosen("auto", TESTED[0]) == "spark"

@@ -1,12 +1,13 @@
 """Which body runs Spark's jobs: ``spark_fast``, on classes below PySpark's interface, or ``spark``, on its public interface alone.
 
 The classes below the interface may change with every version of Spark. So ``auto`` takes ``spark_fast`` where it was tested with
-the version that is installed, and elsewhere ``spark``, which gives the same results, later.
+the version that is installed, and elsewhere, or without the file, ``spark``, which gives the same results, later.
 """
 
 from __future__ import annotations
 
 import logging
+from importlib.util import find_spec
 from typing import Any
 
 from penstock.engine.executor.base import Jobs
@@ -28,7 +29,7 @@ def chosen(executor: str, version: str) -> str:
     """
     if executor != AUTO:
         return executor
-    return SPARK_FAST if version in TESTED else SPARK
+    return SPARK_FAST if version in TESTED and find_spec("penstock.engine.executor.spark_fast") else SPARK
 
 
 def make_jobs(executor: str, context: Any, broadcast: Any, lanes: int) -> Jobs:
