@@ -23,7 +23,8 @@ from penstock.batch.grouping import KeyGroups
 from penstock.kernels.transaction import BatchTransaction, OnBatch, present
 from penstock.serde import Serde, Serdes
 from penstock.serde.traits import kept_classes
-from penstock.state.grouped_delta import Folded, GroupedDelta, RowsBefore, int64_sums
+from penstock.state.batch_delta import BatchDelta, RowsBefore, int64_sums
+from penstock.state.delta import StoreDelta
 from penstock.state.write_back import WriteBack
 
 #: folds the values of a key, in order, into what there was of it: (key, values, old, kept, settle). Between two of them a result
@@ -98,7 +99,7 @@ class Folding(NamedTuple):
         at: Any = None,
         left: Left | None = None,
         failed: FailedRecords | None = None,
-    ) -> Folded:
+    ) -> StoreDelta:
         """Return the new row of each group, of their ``items`` and of what there was before.
 
         ``left``: takes in what is left; None: nothing may be. The row of a group of which all is left is null. ``failed``: takes in at
@@ -125,7 +126,7 @@ class Folding(NamedTuple):
                 times[since : groups.ends[group]] = -1
         if len(places) > len(groups):
             times = np.maximum.reduceat(times, groups.starts)
-        return Folded(values, np.maximum(times, before.times), last)
+        return StoreDelta(groups.names, values, np.maximum(times, before.times), writers=last)
 
     def _old(self, rows: pa.Array) -> Iterable[Any]:
         """Return what there is of each group, decoded, or what it begins with."""
@@ -345,16 +346,13 @@ def open_fold(
         if batch.counts is None and batch.values.has_nulls:
             return fold_present(batch, transaction)
         left: Left | None = None if folding.fold is None or folding.fold.single is None else {}
-        folded, names = folding.folded(batch, groups, items, rows.before_fold(groups.names), left=left), groups.names
+        delta = folding.folded(batch, groups, items, rows.before_fold(groups.names), left=left)
         rest = None
         if left:
             rest = _Rest.of(batch, groups, left)
-            there = folded.values.is_valid()
-            kept = there.to_numpy(zero_copy_only=False)
-            names = names.filter(there)
-            folded = Folded(folded.values.filter(there), folded.times[kept], folded.last[kept])
-        if len(names):
-            transaction.on_commit(lambda: rows.lay(GroupedDelta(names, folded, batch, number)))
+            delta = delta.where(delta.values.is_valid().to_numpy(zero_copy_only=False))
+        if len(delta.keys):
+            transaction.on_commit(lambda: rows.lay(BatchDelta(delta, batch, number)))
         return rest
 
     def fold_present(batch: Batch, transaction: BatchTransaction) -> _Rest | None:

@@ -72,7 +72,7 @@ def open_session_fold(
             batch = batch.pick([at for at, key in enumerate(batch.keys.items) if key is not None])
         nulls -= len(batch)
         now = times_of(batch)
-        folded = _Folded(rows, fold, batch, now)
+        folded = _SessionFold(rows, fold, batch, now)
         if folded.late and drop_late is None:
             raise Fallback("late_record")
         if (np.diff(now) < 0).any() or (len(now) and now[0] < rows.observed):  # what has expired would be there again
@@ -94,7 +94,7 @@ def open_session_fold(
     return on_batch
 
 
-class _Folded:
+class _SessionFold:
     """Records folded into sessions. ``ends``: of the session that each record has become part of; −1: it is late."""
 
     def __init__(self, rows: Segmented, fold: SessionFold, batch: Batch, now: Any) -> None:

@@ -22,8 +22,8 @@ from penstock.batch.grouping import KeyGroups, key_order
 from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.serde import Serde
 from penstock.serde.json_lines import json_lines
+from penstock.state.batch_delta import BatchDelta
 from penstock.state.delta import StoreDelta
-from penstock.state.grouped_delta import Folded, GroupedDelta
 from penstock.state.rows import RowStore
 from penstock.state.write_back import WriteBack
 
@@ -83,8 +83,8 @@ def open_put(
                 return
             newest = values.take(pa.array(groups.last))
             vanished.update(_came_and_went(groups, values, newest))
-            folded = Folded(newest, batch.timestamps[groups.last], groups.last)
-            rows.lay(GroupedDelta(groups.names, folded, batch, number or _unnumbered))
+            delta = StoreDelta(groups.names, newest, batch.timestamps[groups.last], writers=groups.last)
+            rows.lay(BatchDelta(delta, batch, number or _unnumbered))
 
         transaction.on_commit(commit)
 

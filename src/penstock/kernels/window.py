@@ -19,7 +19,8 @@ from penstock.kernels.transaction import BatchTransaction, OnBatch, forwarding, 
 from penstock.kernels.user_calls import judge_of
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.windowed import WindowAggregate
-from penstock.state.grouped_delta import Folded, before_of, order_of_places
+from penstock.state.batch_delta import before_of
+from penstock.state.delta import StoreDelta, joined
 from penstock.state.segmented import Segmented
 from penstock.watermark import LatePolicy
 from penstock.windows import TimeWindows
@@ -49,28 +50,6 @@ class Hopping(NamedTuple):
         places = np.repeat(np.arange(len(timestamps)), counts)
         since = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         return places, first[places] + since * self.advance
-
-
-class WindowRows(NamedTuple):
-    """New rows of windows: keys, where their windows start, what they are, and which write of all was the last one of each."""
-
-    names: pa.Array
-    opens: Any
-    folded: Folded
-    writes: Any
-
-    def in_order(self) -> WindowRows:
-        """Return them in the order of the last writes."""
-        order = order_of_places(self.writes)
-        at, (values, times, last) = pa.array(order), self.folded
-        folded = Folded(values.take(at), times[order], last[order])
-        return WindowRows(self.names.take(at), self.opens[order], folded, self.writes[order])
-
-    def where(self, mask: pa.Array) -> WindowRows:
-        """Return some of them."""
-        kept, (values, times, last) = mask.to_numpy(zero_copy_only=False), self.folded
-        folded = Folded(values.filter(mask), times[kept], last[kept])
-        return WindowRows(self.names.filter(mask), self.opens[kept], folded, self.writes[kept])
 
 
 def open_window_fold(
@@ -109,14 +88,14 @@ def open_window_fold(
             if late and drop_late is not None:
                 drop_late(late)
             if made is not None:
-                entries = list(made.folded.entries(batch, iter(number, None)))
-                rows.put_many(made.names.to_pylist(), made.opens.tolist(), entries)
+                entries = list(made.written_by(batch, iter(number, None)))
+                rows.put_many(made.keys.to_pylist(), made.starts.tolist(), entries)
             if failed and folding.fold is not None and folding.fold.judge is not None:
                 folding.fold.judge(batch, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
         transaction.on_commit(commit)
 
-    def fold_windows(batch: Batch, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> WindowRows:
+    def fold_windows(batch: Batch, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> StoreDelta:
         """Fold the records at these places, each with its key and the start of its window; ``failed``: those that are not, by index."""
         firsts, window = np.unique(starts, return_inverse=True)
         groups = KeyGroups(keys, window)
@@ -128,16 +107,16 @@ def open_window_fold(
         ]
         mine = None if folding.fold is None or folding.fold.judge is None else FailedRecords({}, {})
         folded = folding.folded(batch, groups, folding.items(batch, groups, at), before_of(found), at, failed=mine)
-        made = WindowRows(groups.names, firsts[groups.parts], folded, groups.last)
+        made = folded._replace(starts=firsts[groups.parts], places=groups.last)
         if mine is None or not mine.at:
             return made
         failed.update((int(groups.order[index]), error) for index, error in mine.at.items())
-        writes = groups.last.copy()
+        places = groups.last.copy()
         for group, index in mine.last.items():
-            writes[group] = groups.order[index]
-        return made._replace(writes=writes).where(folded.values.is_valid())
+            places[group] = groups.order[index]
+        return made._replace(places=places).where(made.values.is_valid().to_numpy(zero_copy_only=False))
 
-    def fold_hopping(batch: Batch, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> WindowRows:
+    def fold_hopping(batch: Batch, keys: pa.Array, starts: Any, at: Any, _: dict[int, Exception]) -> StoreDelta:
         """Do so window by window, if a record is in several: what one has made of it is written before the next one gets it."""
         shared, parts = batch.as_shared(), []
         for start in np.unique(starts).tolist():
@@ -146,11 +125,8 @@ def open_window_fold(
             part = fold_windows(shared, keys.take(pa.array(mine)), starts[mine], at[mine], fails)
             if fails:  # one by one such a record does not come to its other windows
                 raise FallbackAfterCall("function_raised")
-            parts.append(part._replace(writes=mine[part.writes]))
-        names, opens, folded, writes = zip(*parts, strict=True)
-        values, times, last = zip(*folded, strict=True)
-        together = Folded(pa.concat_arrays(values), np.concatenate(times), np.concatenate(last))
-        return WindowRows(pa.concat_arrays(names), np.concatenate(opens), together, np.concatenate(writes))
+            parts.append(part._replace(places=mine[part.places]))
+        return joined(parts)
 
     return on_batch
 

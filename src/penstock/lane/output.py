@@ -36,7 +36,7 @@ from penstock.protocol.request import EpochRequest, Stage
 from penstock.record import Headers, Origin
 from penstock.state import pending
 from penstock.state.base import Sealed
-from penstock.state.grouped_delta import ChangelogColumns
+from penstock.state.batch_delta import ChangelogColumns
 from penstock.state.shards import shard_of, shards_of
 from penstock.topology.node import SinkNode
 

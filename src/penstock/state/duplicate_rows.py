@@ -15,9 +15,9 @@ import pyarrow as pa
 from penstock.batch.fallback import Fallback
 from penstock.batch.grouping import key_order
 from penstock.state.base import Sealed, ShardState
+from penstock.state.batch_delta import ChangelogColumns
 from penstock.state.bulk import SortedRows, are_short
 from penstock.state.delta import DeltaLayer, StoreDelta, joined
-from penstock.state.grouped_delta import ChangelogColumns
 from penstock.state.keys import MAX_TIME
 from penstock.state.layer import Entry, Layer
 from penstock.state.positions import DUPLICATES

@@ -18,9 +18,9 @@ from penstock.batch.column import Column
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.state.base import Entry, OnChange, OnFlush, Sealed, ShardState, StoreContext
+from penstock.state.batch_delta import BatchDelta
 from penstock.state.event_time import EventTime
 from penstock.state.forward import FlushBatch, forward_entries
-from penstock.state.grouped_delta import GroupedDelta
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import RowExpiry
 from penstock.state.verbs import KeyValueVerbs
@@ -324,7 +324,7 @@ class RowStore(KeyValueVerbs):
             if delta.flushed is not None or delta.sealed is not None:
                 return False
             if self._on_batch is not None and not self._flushed:
-                kept, old = self._heard_of(delta)
+                kept, old = self._to_forward(delta)
                 if not len(kept) or self._on_batch(kept.changes(self._key, self._value, old)):
                     kept.flushed = self._flushed
                     self.rows.deltas[:] = [kept] if len(kept) else []
@@ -333,8 +333,8 @@ class RowStore(KeyValueVerbs):
             self.rows.spill()
         return False
 
-    def _heard_of(self, delta: GroupedDelta) -> tuple[GroupedDelta, pa.Array | None]:
-        """Return the rows of a delta that those downstream have to hear of, and the values before, where these are asked for."""
+    def _to_forward(self, delta: BatchDelta) -> tuple[BatchDelta, pa.Array | None]:
+        """Return the rows of a delta that are to be forwarded, and the values before, where these are asked for."""
         deleted = delta.values.null_count
         if not self._send_old and not deleted:
             return delta, None

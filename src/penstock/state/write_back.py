@@ -28,7 +28,7 @@ from sortedcontainers import SortedList
 
 from penstock.record import Origin
 from penstock.state.base import Entry, Sealed, ShardState, prefix_end
-from penstock.state.grouped_delta import GroupedDelta, RowsBefore, before_of, read_rows
+from penstock.state.batch_delta import BatchDelta, RowsBefore, before_of, read_rows
 
 #: below this many unapplied rows ``count`` is exact; above, it would cost too much and is the base map's
 EXACT_COUNT = 4096
@@ -101,7 +101,7 @@ class WriteBack:
         self.base = state.map(name)
         self.dirty: dict[bytes, Entry] = {}
         self.pending: dict[bytes, Entry] = {}
-        self.deltas: list[GroupedDelta] = []
+        self.deltas: list[BatchDelta] = []
         self._dirty_order = KeyOrder(self.dirty)
         self._pending_order = KeyOrder(self.pending)
         self._sealed: list[tuple[Sealed, dict[bytes, Entry]]] = []
@@ -274,7 +274,7 @@ class WriteBack:
             return read_rows(self.base.column(names), stamped=self._stamped)
         return before_of(self.lookup_many(names.to_pylist()))
 
-    def lay(self, delta: GroupedDelta) -> None:
+    def lay(self, delta: BatchDelta) -> None:
         """Write the rows of a delta."""
         self.spill()
         if self.dirty or delta.has_headers:

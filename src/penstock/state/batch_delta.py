@@ -1,4 +1,4 @@
-"""A delta: the rows that a fold or a put by column has written to a store in one epoch, by column.
+"""The delta that the records of one batch have written to a store with one row for each key: by a fold, or a put.
 
 Where nothing else happens to the store in that epoch its rows are forwarded, sealed and logged as they are, and no Python object is
 ever made of one. Anything else makes single rows of the delta first (`WriteBack.spill`), which costs what single rows cost.
@@ -24,6 +24,7 @@ from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.state.base import Entry, Sealed
 from penstock.state.bulk import are_short
+from penstock.state.delta import StoreDelta, order_of_places
 from penstock.state.runs import RunRows, pack
 
 
@@ -32,40 +33,6 @@ class RowsBefore(NamedTuple):
 
     values: pa.Array
     times: Any
-
-
-class Folded(NamedTuple):
-    """What a fold has made of groups of records: new values, timestamps, and the place of the last record of each."""
-
-    values: pa.Array
-    times: Any
-    last: Any
-
-    def in_order(self) -> tuple[Any, Folded]:
-        """Return the order in which they were written last, and all of it in that order."""
-        order = order_of_places(self.last)
-        return order, Folded(self.values.take(pa.array(order)), self.times[order], self.last[order])
-
-    def entries(self, batch: Batch, numbers: Iterator[int]) -> Iterator[Entry]:
-        """Yield the rows for a map of single ones, each with a number."""
-        last = self.last.tolist()
-        headers: Any = repeat(()) if batch.headers is None else [batch.headers[place] for place in last]
-        writers = zip(repeat(batch), last, strict=False)
-        yield from zip(self.values.to_pylist(), self.times.tolist(), headers, writers, numbers, strict=False)
-
-
-def order_of_places(places: Any) -> Any:
-    """Return the order of places, of which each comes once: many are laid out rather than sorted, in a third of the time.
-
-    >>> order_of_places(np.array([3, 0, 2])).tolist()
-    [1, 2, 0]
-    """
-    end = int(places.max(initial=-1)) + 1
-    if end > 4 * len(places):
-        return np.argsort(places)
-    laid_out = np.full(end, -1, dtype=np.int64)
-    laid_out[places] = np.arange(len(places))
-    return laid_out[laid_out >= 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +57,14 @@ class ChangelogColumns(Collection[tuple[bytes, bytes | None, int, Headers]]):
         return any(row == mine for mine in self)
 
 
-class GroupedDelta:
-    """Rows without headers by column, keys ascending; a row of null is deleted.
+class BatchDelta:
+    """Rows without headers, keys ascending, and the batch whose records wrote them; a row of null is deleted.
 
     ``number``: numbers single rows, in the order of their writing.
     """
 
-    def __init__(self, names: pa.Array, folded: Folded, batch: Batch, number: Callable[[], int]) -> None:
-        self._names = names
-        self._folded = folded
+    def __init__(self, delta: StoreDelta, batch: Batch, number: Callable[[], int]) -> None:
+        self._delta = delta
         self._batch = batch
         self._number = number
         self.has_headers = batch.headers is not None
@@ -108,66 +74,62 @@ class GroupedDelta:
         self.sealed: Sealed | None = None
 
     @cached_property
-    def _in_order(self) -> tuple[pa.Array, Folded]:
+    def _in_order(self) -> StoreDelta:
         """The rows in the order of the last writes."""
-        order, folded = self._folded.in_order()
-        return self._names.take(pa.array(order)), folded
+        return self._delta.in_order()
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._delta.keys)
 
     @property
     def names(self) -> list[bytes]:
         """The keys, ascending."""
-        return self._names.to_pylist()  # type: ignore[no-any-return]
+        return self._delta.keys.to_pylist()  # type: ignore[no-any-return]
 
     @property
     def values(self) -> pa.Array:
         """The new values in the order of the keys, null where a row is deleted."""
-        return self._folded.values
+        return self._delta.values
 
-    def only(self, kept: Any) -> GroupedDelta:
+    def only(self, kept: Any) -> BatchDelta:
         """Return some of the rows."""
-        values, times, last = self._folded
-        mask = pa.array(kept)
-        folded = Folded(values.filter(mask), times[kept], last[kept])
-        return GroupedDelta(self._names.filter(mask), folded, self._batch, self._number)
+        return BatchDelta(self._delta.where(kept), self._batch, self._number)
 
     def changes(self, key: Serde[Any], value: Serde[Any], old: pa.Array | None = None) -> Batch:
         """Return the rows as records for those downstream, each with the origin of the record that wrote it last.
 
         ``old``: the values before, in the order of the keys.
         """
-        batch, (names, folded) = self._batch, self._in_order
-        rows = folded.last if batch.rows is None else batch.rows[folded.last]
+        batch, delta = self._batch, self._in_order
+        rows = delta.writers if batch.rows is None else batch.rows[delta.writers]
         provenance = batch.provenance
         return Batch(
-            Column(data=names, serde=key, made=True),
-            Column(data=folded.values, serde=value, made=True),
-            folded.times,
+            Column(data=delta.keys, serde=key, made=True),
+            Column(data=delta.values, serde=value, made=True),
+            delta.times,
             None,
             Provenance(provenance.origin, provenance.indexes, provenance.times, provenance.count, provenance.arrays),
             rows,
             old=None
             if old is None
-            else Column(data=old.take(pa.array(order_of_places(self._folded.last))), serde=value),
+            else Column(data=old.take(pa.array(order_of_places(self._delta.writers))), serde=value),
         )
 
     def entries(self) -> dict[bytes, Entry]:
         """Return single rows, in the order of the last writes; those that were forwarded have no number."""
-        names, folded = self._in_order
+        delta = self._in_order
         numbers: Iterator[int] = iter(self._number, None) if self.flushed is None else repeat(0)
-        return dict(zip(names.to_pylist(), folded.entries(self._batch, numbers), strict=True))
+        return dict(zip(delta.keys.to_pylist(), delta.written_by(self._batch, numbers), strict=True))
 
     def seal(self, *, stamped: bool, logged: bool) -> Sealed | None:
         """Return the rows as the writes of an epoch; None if some of them have to be written one by one."""
-        if not are_short(self._names):
+        delta = self._delta
+        if not are_short(delta.keys):
             return None
-        values, times, _ = self._folded
-        self.sealed = Sealed(RunRows(pack(self._names, values, times if stamped else None)))
+        self.sealed = Sealed(RunRows(pack(delta.keys, delta.values, delta.times if stamped else None)))
         if logged:
-            names, folded = self._in_order
-            self.sealed.changelog = ChangelogColumns(names, folded.values, folded.times)
+            ordered = self._in_order
+            self.sealed.changelog = ChangelogColumns(ordered.keys, ordered.values, ordered.times)
         return self.sealed
 
 

@@ -16,7 +16,7 @@ from penstock.kernels.transaction import BatchTransaction, forwarding
 from penstock.record import NO_ORIGIN
 from penstock.serde import Serdes
 from penstock.state import pending
-from penstock.state.grouped_delta import ChangelogColumns, int64_sums
+from penstock.state.batch_delta import ChangelogColumns, int64_sums
 from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.overlay import OverlayState
