@@ -108,7 +108,7 @@ def figures(log: KafkaLog, config: dict[str, Any], session: Any, keys: int, epoc
     engine.close()
     shutil.rmtree(config["state_dir"])
     told: list[RestoreProgress] = []
-    again = Engine(build(["in"], "out").build(), config, session, clock=SystemClock(), tell=told.append)
+    again = Engine(build(["in"], "out").build(), config, session, clock=SystemClock(), notify=told.append)
     began = stopwatch_us()
     again.start()
     seconds = (stopwatch_us() - began) / 1_000_000

@@ -41,7 +41,7 @@ from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
 from penstock.query.views import QueryView
 from penstock.strict import strict_options
-from penstock.topology.functions import check_letters
+from penstock.topology.functions import check_dead_letters
 from penstock.topology.topology import Topology, built
 
 logger = logging.getLogger("penstock.engine")
@@ -86,7 +86,7 @@ class App:
         self.config = settings.load(given, pyproject=Path("pyproject.toml"))
         if not self.config["application_id"]:
             raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
-        check_letters(self.topology, self.config)
+        check_dead_letters(self.topology, self.config)
         self._given_session = spark
         self._spark_settings = spark_settings or {}
         self.allow_topology_change = allow_topology_change
@@ -401,7 +401,7 @@ class App:
             self.config,
             self._session,
             clock=SystemClock(),
-            tell=self._tell_restore,
+            notify=self._notify_restore,
             allow_topology_change=self.allow_topology_change,
             barriers=self.barriers,
             changes=self.changes,
@@ -435,7 +435,7 @@ class App:
         if self._given_session is None and self._session is not None:
             stop_session(self._session)
 
-    def _tell_restore(self, progress: RestoreProgress) -> None:
+    def _notify_restore(self, progress: RestoreProgress) -> None:
         self.restore_progress = progress
         self.restored_at = SystemClock().now_ms() if progress.done else None
         logger.info("restored %d rows, %d offsets left", progress.restored, progress.left)

@@ -144,7 +144,7 @@ class Starter:
             load(self.settings(**given), environ={}),
             self._spark,
             clock=clock or SystemClock(),
-            tell=progress.append,
+            notify=progress.append,
             allow_topology_change=allow_topology_change,
         )
         self._open.append(engine)

@@ -11,7 +11,7 @@ from penstock.log.wire_producer import _said
 def test_codes_are_those_of_the_protocol_and_of_librdkafka():
     assert {code for code in failures.TRANSIENT if code > 0} == errors.RETRIABLE
     assert {code for code in failures.FENCED if code > 0} == errors.FENCED
-    ours = (errors.LOST, errors.TIMED_OUT, errors.TLS_REFUSED, errors.OUT_OF_TURN, errors.NO_PARTITION)
+    ours = (errors.LOST, errors.TIMED_OUT, errors.TLS_REFUSED, errors.WRONG_STATE, errors.NO_PARTITION)
     assert ours == (
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,

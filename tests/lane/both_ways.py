@@ -129,19 +129,19 @@ class Runs:
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:
         """Run an epoch; return what can be seen of it."""
         self._epoch += 1
-        told = self._timing.told(ObservedTimes(self._reached), self._source_of, self._reached, 0)
+        told = self._timing.time_update(ObservedTimes(self._reached), self._source_of, self._reached, 0)
         reached = [(topic, partition, time) for (topic, partition), time in self._reached.items()]
         request = EpochRequest(
             epoch=self._epoch, token=str(self._epoch), incarnation="x", shards=tuple(self._shards),
             changelogs={name: [0] * SHARDS for name in self._stage.plan.topology.stores}, positions=[], topics=self._topics,
             source_of=self._source_of, reached=reached, partitions={"out": 2, "other": 2, "dead": 2}, snapshots=self._snapshots,
-            global_ends=[], told=told,
+            global_ends=[], time_update=told,
         )  # fmt: skip
         rows = [row for row in map(self._raw, given_records) if row is not None]
         passing: list[Any] = []
         batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
         moves: list[Any] = []
-        batches = list(run.tell_times(self._worker, request, batches, moves))
+        batches = list(run.add_times(self._worker, request, batches, moves))
         for step in self._stage.plan.steps:
             batches = list(run_step(self._worker, request, step.level, 0, batches, moves))
             if self._between:

@@ -323,7 +323,7 @@ def test_giving_up_waits_for_a_function_that_blocks(pool, timeout):
 
 @pytest.mark.parametrize("timeout", [None, 60_000])
 def test_giving_up_does_not_wait_for_ever_and_says_so(pool, monkeypatch, caplog, timeout):
-    monkeypatch.setattr(call_threads, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(call_threads, "TIMEOUT_S", 0.05)
     begun, go_on = threading.Event(), threading.Event()
 
     def block():

@@ -5,7 +5,7 @@ import os
 import pyarrow as pa
 import pytest
 
-from penstock.lane.shuffle_files import ShuffleFiles, shelf_in
+from penstock.lane.shuffle_files import ShuffleFiles, shuffle_files_in
 from penstock.protocol.chunk import opened_chunk
 
 
@@ -74,10 +74,10 @@ def test_files_that_the_driver_has_deleted_are_made_anew(shelf, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_process_has_one_shelf_in_a_folder_whoever_asks(tmp_path):
-    one, other = shelf_in(str(tmp_path / "a")), shelf_in(str(tmp_path / "b"))
+def test_a_process_has_one_object_for_a_folder_whoever_asks(tmp_path):
+    one, other = shuffle_files_in(str(tmp_path / "a")), shuffle_files_in(str(tmp_path / "b"))
     assert one is not other
     (tmp_path / "b").mkdir()
-    shelf_in(str(tmp_path / "c"))
-    assert shelf_in(str(tmp_path / "b")) is other
-    assert shelf_in(str(tmp_path / "a")) is not one  # its folder was not there: nobody comes back to it
+    shuffle_files_in(str(tmp_path / "c"))
+    assert shuffle_files_in(str(tmp_path / "b")) is other
+    assert shuffle_files_in(str(tmp_path / "a")) is not one  # its folder was not there: nobody comes back to it

@@ -23,7 +23,7 @@ from penstock.serde.murmur3 import murmur3_128
 from penstock.state.spec import StoreKind, Stores
 
 STAY, TELL_ALWAYS = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
-LEAVE, LEAVE_AND_TELL = Instruction.DELETE_KEY_NO_PROPAGATE, Instruction.DELETE_KEY_AND_PROPAGATE
+LEAVE, LEAVE_AND_RESPOND = Instruction.DELETE_KEY_NO_PROPAGATE, Instruction.DELETE_KEY_AND_PROPAGATE
 
 
 def first_letter(value: str) -> str | None:
@@ -168,10 +168,10 @@ def test_a_foreign_key_that_changes_and_changes_back_gives_the_present_result():
         (False, None, "a", [("a", STAY)]),
         (False, "a1", "a2", [("a", STAY)]),
         (False, "a", "b", [("a", LEAVE), ("b", TELL_ALWAYS)]),
-        (False, "a", "-", [("a", LEAVE_AND_TELL)]),
+        (False, "a", "-", [("a", LEAVE_AND_RESPOND)]),
         (False, "-", "a", [("a", STAY)]),
         (False, "-", "-", []),
-        (False, "a", None, [("a", LEAVE_AND_TELL)]),
+        (False, "a", None, [("a", LEAVE_AND_RESPOND)]),
         (False, "-", None, []),
         (False, None, None, []),
         (True, None, "a", [("a", TELL_ALWAYS)]),

@@ -31,7 +31,7 @@ def windowed(on_close=True, **source):
 
 def told(heard, *, waiting=(), now=0, **source):
     timing = Timing(windowed(**source).build(), idle_ms=100)
-    return timing.told(heard, SOURCE_OF, waiting, now)
+    return timing.time_update(heard, SOURCE_OF, waiting, now)
 
 
 def heard(*times, arrived=0):
@@ -63,7 +63,7 @@ def test_of_an_index_the_greatest_of_all_topics_that_feed_a_node_counts():
     merged.group_by_key().windowed_by(TimeWindows(10)).count(name="counts")
     reached = {("in", 0): 7, ("other", 0): 12, ("in", 1): 30}
     timing = Timing(builder.build(), idle_ms=100)
-    found = timing.told(
+    found = timing.time_update(
         ObservedTimes(reached, arrived=dict.fromkeys(reached, 0)), {"in": "in", "other": "other"}, (), 0
     )
     assert found.feeds["in+other"] == [(0, 12), (1, 30)]

@@ -77,7 +77,7 @@ class Notifier:
 
     def state_changed(self, new: State, old: State) -> None:
         """Tell of a change of the state: by any thread."""
-        self.run(self._tell, "state", {"state": str(new), "before": str(old)})
+        self.run(self._notify, "state", {"state": str(new), "before": str(old)})
 
     def check_room(self) -> None:
         """Raise if there may be no more streams."""
@@ -150,9 +150,9 @@ class Notifier:
             follower.reach(barrier)
         for changed in self._waiting:
             changed.set()
-        self._tell("epoch", barrier)
+        self._notify("epoch", barrier)
 
-    def _tell(self, kind: str, data: Any) -> None:
+    def _notify(self, kind: str, data: Any) -> None:
         for subscriber in self._subscribers:
             subscriber.put((kind, data))
 

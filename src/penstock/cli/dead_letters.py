@@ -167,7 +167,7 @@ def redrive(
     if as_json:
         print_json(form)
     else:
-        _tell(form)
+        _show(form)
     if result.refused:
         raise typer.Exit(FAILED)
 
@@ -232,7 +232,7 @@ def _bar(total: int) -> Iterator[Callable[[int, int], None]]:
         yield lambda written, of: bar.update(task, completed=written, total=of)
 
 
-def _tell(form: dict[str, object]) -> None:
+def _show(form: dict[str, object]) -> None:
     """Say what was done, or would be; on standard error what could not be."""
     refused = form["refused"]
     assert isinstance(refused, list)

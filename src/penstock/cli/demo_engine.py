@@ -21,7 +21,7 @@ from penstock.log.kafka import KafkaLog
 TICK = 0.1
 TOPICS = (TopicSpec("purchases", 4), TopicSpec("products", 1), *(TopicSpec(name, 2) for name in OUTPUTS))
 #: all events of a demo of so many records happened within this time: nothing is older than a window's changelog keeps it
-LONGEST_STORY_MS = 12 * 3_600_000
+LONGEST_DEMO_MS = 12 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def run(plan: DemoPlan, watch: Watch) -> Progress:
         log = KafkaLog(broker.bootstrap_servers)
         stack.callback(log.close)
         log.admin.ensure_topics(TOPICS)
-        purchases = Purchases(log, story(plan, began), plan.rate)
+        purchases = Purchases(log, purchase_times(plan, began), plan.rate)
         committed = Committed(
             log,
             {"customer-spend": progress.spend, "category-revenue": progress.revenue},
@@ -81,11 +81,11 @@ def make_app(broker: Broker, master: str) -> App:
     )
 
 
-def story(plan: DemoPlan, now: int) -> Iterator[Event]:
+def purchase_times(plan: DemoPlan, now: int) -> Iterator[Event]:
     """Make the events: in the last minutes or hours if their number is known, else as they happen."""
     if plan.records is None:
         return events(None, plan.seed, start=now, step=1000 / plan.rate)
-    step = min(300.0, LONGEST_STORY_MS / plan.records)
+    step = min(300.0, LONGEST_DEMO_MS / plan.records)
     start = int(now - plan.records * step) // WINDOW * WINDOW
     return events(plan.records, plan.seed, start=start, step=step)
 

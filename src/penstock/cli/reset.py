@@ -53,14 +53,14 @@ def reset(
     topology, config = target(address, given, client_settings(client))
     found = delete(topology, config, dry_run=True)
     if dry_run or not any(found.values()):
-        _tell(config["application_id"], found, "would be deleted", as_json, dry_run=dry_run)
+        _show(config["application_id"], found, "would be deleted", as_json, dry_run=dry_run)
         return
     if not force:
         check_stopped(config)
     if not yes:
-        _tell(config["application_id"], found, "will be deleted", as_json=False, err=True)
+        _show(config["application_id"], found, "will be deleted", as_json=False, err=True)
         typer.confirm("Go on?", abort=True, err=True)
-    _tell(config["application_id"], delete(topology, config), "deleted", as_json)
+    _show(config["application_id"], delete(topology, config), "deleted", as_json)
 
 
 def target(
@@ -113,7 +113,7 @@ def _compare(log: Log, before: EpochRecord) -> None:
         )
 
 
-def _tell(
+def _show(
     application_id: str,
     found: dict[str, list[str]],
     what: str,

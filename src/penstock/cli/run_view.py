@@ -113,28 +113,28 @@ class JsonView:
         """Tell it once."""
         if text != self._phase:
             self._phase = text
-            self._tell("phase", phase=text)
+            self._show("phase", phase=text)
 
     def restored(self, progress: RestoreProgress, rate: int) -> None:
         """Tell it."""
-        self._tell("restore", restored=progress.restored, left=progress.left, done=progress.done, rate=rate)
+        self._show("restore", restored=progress.restored, left=progress.left, done=progress.done, rate=rate)
 
     def status(self, reading: ApplicationReading, at_us: int) -> None:
         """Tell it every second, and when the state has changed."""
         if reading.state != self._state or at_us >= self._next_us:
             self._state, self._next_us = reading.state, at_us + JSON_EVERY_US
-            self._tell("status", **reading.data())
+            self._show("status", **reading.data())
 
     def logged(self, record: logging.LogRecord) -> None:
         """Tell it."""
-        self._tell("log", level=record.levelname.lower(), message=record.getMessage())
+        self._show("log", level=record.levelname.lower(), message=record.getMessage())
 
     def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
         """Tell how it ended."""
-        self._tell("end", **reading.data(), exit_code=code, error=None if error is None else _error_data(error, trace))
+        self._show("end", **reading.data(), exit_code=code, error=None if error is None else _error_data(error, trace))
 
     @staticmethod
-    def _tell(event: str, **facts: Any) -> None:
+    def _show(event: str, **facts: Any) -> None:
         print(json.dumps({"event": event, "time": SystemClock().now_ms(), **facts}, default=str), flush=True)
 
 

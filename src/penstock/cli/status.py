@@ -38,8 +38,8 @@ def status(
 
     with connected(bootstrap, client, timeout=30) as log:
         if not watch:
-            standing = look(log, application_id, SystemClock())
-            print_json(standing.data()) if as_json else console().print(shown(standing))
+            status = look(log, application_id, SystemClock())
+            print_json(status.data()) if as_json else console().print(shown(status))
             return
         with suppress(KeyboardInterrupt):
             _watch(looks(log, application_id, every), as_json)
@@ -55,29 +55,29 @@ def looks(log: KafkaLog, application_id: str, every: float) -> Iterator[Applicat
         pause.wait(every)
 
 
-def _watch(standings: Iterator[ApplicationStatus], as_json: bool) -> None:
+def _watch(statuses: Iterator[ApplicationStatus], as_json: bool) -> None:
     if as_json or not sys.stdout.isatty():
-        for standing in standings:
-            typer.echo(json.dumps(standing.data()) if as_json else line(standing))
+        for status in statuses:
+            typer.echo(json.dumps(status.data()) if as_json else line(status))
         return
     from rich.live import Live
 
     with Live(console=console(), auto_refresh=False) as live:
-        for standing in standings:
-            live.update(shown(standing), refresh=True)
+        for status in statuses:
+            live.update(shown(status), refresh=True)
 
 
-def line(standing: ApplicationStatus) -> str:
+def line(status: ApplicationStatus) -> str:
     """Say it in one line, for logs."""
-    return f"{standing.application_id}: {headline(standing)}, lag {standing.lag:,}"
+    return f"{status.application_id}: {headline(status)}, lag {status.lag:,}"
 
 
-def headline(standing: ApplicationStatus) -> str:
+def headline(status: ApplicationStatus) -> str:
     """Say where the last barrier is."""
-    if standing.age_ms is None:
+    if status.age_ms is None:
         return "no epoch committed yet"
-    more = ", a transaction is open" if standing.transaction_open else ""
-    return f"epoch {standing.epoch:,} committed {age(standing.age_ms)} ago{more}"
+    more = ", a transaction is open" if status.transaction_open else ""
+    return f"epoch {status.epoch:,} committed {age(status.age_ms)} ago{more}"
 
 
 def age(milliseconds: int) -> str:
@@ -94,27 +94,27 @@ def age(milliseconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
 
 
-def shown(standing: ApplicationStatus) -> Group:
+def shown(status: ApplicationStatus) -> Group:
     """Show everything, in tables."""
     from rich.console import Group
 
-    parts: list[RenderableType] = [f"{standing.application_id}: {headline(standing)}"]
-    if standing.shards is not None:
+    parts: list[RenderableType] = [f"{status.application_id}: {headline(status)}"]
+    if status.shards is not None:
         parts.append(
-            f"{standing.shards} shards, {standing.lanes} lanes, topology {standing.fingerprint[:12]}, lag {standing.lag:,}"
+            f"{status.shards} shards, {status.lanes} lanes, topology {status.fingerprint[:12]}, lag {status.lag:,}"
         )
     places = [
         (f"{p.topic}-{p.partition}", "-" if p.position is None else f"{p.position:,}", f"{p.stable:,}", f"{p.end:,}", f"{p.lag:,}")
-        for p in standing.places
+        for p in status.places
     ]  # fmt: skip
-    changelogs = [(c.store, f"{c.partitions}", f"{c.offsets:,}", c.topic) for c in standing.changelogs]
+    changelogs = [(c.store, f"{c.partitions}", f"{c.offsets:,}", c.topic) for c in status.changelogs]
     if places:
         parts.append(_table(("input", "position", "stable end", "end", "lag"), places))
     if changelogs:
         parts.append(_table(("store", "partitions", "offsets", "changelog"), changelogs))
-    if standing.profile:
-        spent = [(name, f"{us / 1000:,.1f}") for name, us in standing.profile.items()]
-        parts.append(_table((f"epoch {standing.epoch - 1:,}: time went to", "ms"), spent))
+    if status.profile:
+        spent = [(name, f"{us / 1000:,.1f}") for name, us in status.profile.items()]
+        parts.append(_table((f"epoch {status.epoch - 1:,}: time went to", "ms"), spent))
     return Group(*parts)
 
 

@@ -27,7 +27,7 @@ class Admission:
         self._clock = clock
         #: offsets that an epoch may take
         self.limit = limit
-        self._group_of, kept = meeting(topology)
+        self._group_of, kept = co_ordered_sources(topology)
         self._ordered = kept if align else frozenset[str]()
         self._cuts: dict[str, EventTimeCut] = {}
 
@@ -59,7 +59,7 @@ class Admission:
         return {place: end - positions[place] for place, end in cut.choose(spans, limit).items()}
 
 
-def meeting(topology: Topology) -> tuple[dict[str, str], frozenset[str]]:
+def co_ordered_sources(topology: Topology) -> tuple[dict[str, str], frozenset[str]]:
     """Return the group of each source, by the name of its first one, and the groups whose results depend on the order of records.
 
     >>> from penstock import StreamsBuilder
@@ -67,7 +67,7 @@ def meeting(topology: Topology) -> tuple[dict[str, str], frozenset[str]]:
     >>> table, lines = builder.table("rows"), builder.stream("lines")
     >>> lines.select_key(lambda key, value: value).join(table, lambda value, row: row).to("out")
     >>> builder.stream("apart").to("copies")
-    >>> group_of, ordered = meeting(builder.build())
+    >>> group_of, ordered = co_ordered_sources(builder.build())
     >>> sorted(set(group_of.values())), sorted(ordered)
     (['KSTREAM-SOURCE-0000000001', 'KSTREAM-SOURCE-0000000010'], ['KSTREAM-SOURCE-0000000001'])
     """

@@ -92,7 +92,7 @@ class Attempts:
             partitions=self.context.partitions,
             global_ends=self.input.global_ends(),
             now=self.context.clock.now_ms(),
-            told=self._due.told(self.committed, ranges),
+            time_update=self._due.time_update(self.committed, ranges),
             cache_bytes=budget_of_shard(self.context.config["cache_max_bytes"], len(self.committed.shards)),
         )
         return Work(
@@ -169,7 +169,7 @@ class Attempts:
         return self.work
 
     def _step(self, state: EpochState, work: Work) -> None:
-        self._tell(state.value, work)
+        self._notify(state.value, work)
         began = stopwatch_us()
         if state is EpochState.BEGIN:
             self._transaction.begin()
@@ -188,7 +188,7 @@ class Attempts:
     def _publish(self, work: Work) -> None:
         """Go on from the new barrier, and tell of it."""
         assert work.after is not None
-        self._tell("publish", work)
+        self._notify("publish", work)
         self.commit_requested = any(report.commit_requested for report in work.reports)
         self._ends.advance(work.after.changelogs)
         self.committed = work.after
@@ -207,7 +207,7 @@ class Attempts:
             self._changes.publish(barrier, commit.changelog_rows(work, self._changes.wanted))
         for listener in self.on_barrier:
             listener(self.committed)
-        self._tell("published", work)
+        self._notify("published", work)
 
     def _measure(self, work: Work) -> None:
         now, inline = self.context.clock.now_ms(), self.context.executor.inline
@@ -215,7 +215,7 @@ class Attempts:
         self.meters.changelog_rows += work.changed
         self.meters.produced_bytes += work.written_bytes
 
-    def _tell(self, step: str, work: Work) -> None:
+    def _notify(self, step: str, work: Work) -> None:
         for observer in self.observers:
             observer(step, work.request.epoch)
 

@@ -69,7 +69,9 @@ def produce_changelog(work: Work) -> None:
         ends[store][shard] += count + marker
         work.changed[store] += count
     request = work.request
-    after = work.committed.after(request.token, work.reports, work.positions, ends, now=request.now, told=request.told)
+    after = work.committed.after(
+        request.token, work.reports, work.positions, ends, now=request.now, time_update=request.time_update
+    )
     work.after = replace(after, topic_ids=dict(work.topic_ids))
 
 

@@ -66,7 +66,7 @@ class CommittedState:
         )
 
     @property
-    def heard(self) -> ObservedTimes:
+    def observed(self) -> ObservedTimes:
         """The observed times."""
         return ObservedTimes(self.reached, self.marks, self.arrived, self.ahead)
 
@@ -78,7 +78,7 @@ class CommittedState:
         partitions: Mapping[str, int],
         global_ends: Offsets,
         now: int = 0,
-        told: TimeUpdate = NOTHING,
+        time_update: TimeUpdate = NOTHING,
         restore_limit: int = 0,
         cache_bytes: int | None = None,
     ) -> EpochRequest:
@@ -97,7 +97,7 @@ class CommittedState:
             snapshots={level: dict(shots) for level, shots in self.snapshots.items()},
             global_ends=_rows(global_ends),
             marks=_rows(self.marks),
-            told=told,
+            time_update=time_update,
             now=now,
             restore_limit=restore_limit,
             cache_bytes=cache_bytes,
@@ -110,11 +110,11 @@ class CommittedState:
         positions: Offsets,
         changelogs: Mapping[str, list[int]],
         now: int = 0,
-        told: TimeUpdate = NOTHING,
+        time_update: TimeUpdate = NOTHING,
     ) -> CommittedState:
         """Return the committed state of the next barrier. ``positions``, ``changelogs``: input and changelog offsets.
 
-        ``now`` and ``told``: the wall clock and the time update of the epoch.
+        ``now`` and ``time_update``: the wall clock and the time update of the epoch.
         """
         files: dict[int, list[str]] = {}
         reached, marks, arrived = dict(self.reached), dict(self.marks), dict(self.arrived)
@@ -143,7 +143,7 @@ class CommittedState:
             snapshots=snapshots,
             marks=marks,
             arrived=arrived,
-            ahead={**self.ahead, **offsets(told.ahead)},
+            ahead={**self.ahead, **offsets(time_update.ahead)},
         )
 
     def record(
@@ -184,9 +184,9 @@ class CommittedState:
             profile=dict(profile or {}),
         )
 
-    def is_due(self, told: TimeUpdate) -> bool:
+    def is_due(self, time_update: TimeUpdate) -> bool:
         """Whether this time update alone would have an effect: then an epoch without records is run."""
-        return any(is_due(told, shot) for shots in self.snapshots.values() for shot in shots.values())
+        return any(is_due(time_update, shot) for shots in self.snapshots.values() for shot in shots.values())
 
     def due(self, waking: Mapping[int, Container[int]]) -> int | None:
         """Return when the next wall-clock punctuation, timer or schedule is due, in milliseconds, or None.

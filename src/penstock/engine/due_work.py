@@ -33,16 +33,16 @@ class DueWork:
         #: wall-clock time of the last barrier that input was part of
         self._read_at = 0
 
-    def told(self, committed: CommittedState, ranges: list[Range]) -> TimeUpdate:
+    def time_update(self, committed: CommittedState, ranges: list[Range]) -> TimeUpdate:
         """Return the time update of an epoch that reads these ranges now."""
         waiting = self._waiting()
         waiting.update((r.topic, r.partition) for r in ranges)
-        return self._timing.told(committed.heard, self._input.source_of, waiting, self._clock.now_ms())
+        return self._timing.time_update(committed.observed, self._input.source_of, waiting, self._clock.now_ms())
 
     def partition_times(self, committed: CommittedState) -> list[PartitionTime]:
         """Return how far each source partition has come: by any thread."""
         return self._timing.partition_times(
-            committed.heard, self._input.source_of, self._waiting(), self._clock.now_ms()
+            committed.observed, self._input.source_of, self._waiting(), self._clock.now_ms()
         )
 
     def _waiting(self) -> set[TopicPartition]:
@@ -50,7 +50,7 @@ class DueWork:
 
     def is_due(self, committed: CommittedState) -> bool:
         """Whether there is work without input; a node that schedules must have run once."""
-        if committed.is_due(self.told(committed, [])):
+        if committed.is_due(self.time_update(committed, [])):
             return True
         if not self._waking:
             return False

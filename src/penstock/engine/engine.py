@@ -63,7 +63,7 @@ class Engine:
         session: Any,
         *,
         clock: Clock,
-        tell: OnRestore = lambda progress: None,
+        notify: OnRestore = lambda progress: None,
         allow_topology_change: bool = False,
         barriers: Barriers | None = None,
         changes: ChangeFeeds | None = None,
@@ -74,7 +74,7 @@ class Engine:
         self.barriers = barriers or Barriers()
         self._changes = changes
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._allow_change = allow_topology_change
         self._session = session
         self.application_id: str = config["application_id"]
@@ -136,7 +136,7 @@ class Engine:
             global_ends=source.global_ends(),
             restore_limit=recovery.RESTORE_ROWS,
         )
-        recovery.restore(self.executor, stage, request, self._tell)
+        recovery.restore(self.executor, stage, request, self._notify)
         context = EpochContext(
             self.log,
             self.executor,

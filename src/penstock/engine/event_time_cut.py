@@ -20,7 +20,7 @@ from penstock.log.base import Log, Offsets
 #: the fraction of the limit that a cut aims at
 AIM = 0.9
 #: requests after which smaller and smaller epochs are accepted
-PATIENCE = 3
+MOST_DEFERRALS = 3
 #: how far the next guess may be, in multiples of what is known
 STRIDE = 8
 
@@ -57,7 +57,7 @@ class EventTimeCut:
         time, tries = self._first_guess(begin, above, limit), 0
         while above.time - below.next > 1:
             tries += 1
-            enough = max(1, limit * 3 // 4 >> max(0, tries - PATIENCE))
+            enough = max(1, limit * 3 // 4 >> max(0, tries - MOST_DEFERRALS))
             cut = self._cut(max(below.next + 1, min(time, above.time - 1)), spans, limit)
             if cut.taken > limit:
                 above = cut
@@ -100,7 +100,7 @@ def _between(begin: Cut, below: Cut, above: Cut, limit: int, tries: int) -> int:
     if above.time == FOREVER:  # nothing is known beyond: extrapolate the rate so far, or take longer and longer strides
         span = max(1, low - begin.next)
         return low + (min(STRIDE * span, round(span * aim / below.taken)) if below.taken else STRIDE * span)
-    if tries % PATIENCE == 0:
+    if tries % MOST_DEFERRALS == 0:
         return (low + above.time) // 2
     return low + round((above.time - low) * max(0.0, aim) / (above.taken - below.taken))
 

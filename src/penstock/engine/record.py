@@ -153,17 +153,17 @@ def decode(data: bytes) -> EpochRecord:
     try:
         return msgspec.json.decode(data, type=EpochRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(str(error)) from error
+        raise _undecodable(str(error)) from error
 
 
 def _head(data: bytes) -> _Head:
     try:
         return msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(str(error)) from error
+        raise _undecodable(str(error)) from error
 
 
-def _unreadable(why: str) -> RecoveryError:
+def _undecodable(why: str) -> RecoveryError:
     return RecoveryError(
         f"the last epoch's record cannot be read: {why}. Was something else written to its topic? Start under a new "
         "application_id, or forget what was done so far: `penstock reset`"
@@ -203,7 +203,7 @@ def _read_last(reader: Reader, topic: str) -> EpochRecord | None:
         before, found = found, reader.last_record(topic)
         if found == before:
             break
-    raise _unreadable("parts of it are missing, or are not its own")
+    raise _undecodable("parts of it are missing, or are not its own")
 
 
 def _joined(head: _Head, rows: Sequence[LogRecord]) -> EpochRecord | None:

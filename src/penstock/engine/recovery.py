@@ -149,20 +149,20 @@ def _changed(committed: CommittedState, record: EpochRecord, topology: Topology)
     )
 
 
-def restore(executor: Executor, stage: Stage, request: EpochRequest, tell: OnRestore) -> None:
+def restore(executor: Executor, stage: Stage, request: EpochRequest, notify: OnRestore) -> None:
     """Bring all shards to the barrier of the request, telling after each job how far it is."""
     restored = 0
     tables = stage.plan.topology.global_stores
     if not any(step.stores for step in stage.plan.steps) and not tables:
         return
     if not tables and not any(order.version for order in request.shards):  # nothing was ever written
-        tell(RestoreProgress(0, 0, True))
+        notify(RestoreProgress(0, 0, True))
         return
     while True:
         reports = _reports(_run(executor, request))
         restored += sum(report.records for report in reports)
         left = sum(report.left for report in reports)
-        tell(RestoreProgress(restored, left, left == 0))
+        notify(RestoreProgress(restored, left, left == 0))
         if not left:
             return
 

@@ -12,7 +12,7 @@ from penstock.protocol.request import Range
 logger = logging.getLogger("penstock.engine")
 
 #: how long an unreachable broker is waited for, unless ``task_timeout_ms`` says otherwise
-LONGEST_OUTAGE_MS = 15 * 60_000
+LONGEST_RETRY_MS = 15 * 60_000
 #: attempts of an epoch that fails for any other reason
 MOST_RUNS = 8
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds
@@ -30,7 +30,7 @@ class RetryPolicy:
     pause 0.8
     """
 
-    def __init__(self, clock: Clock, pause: Callable[[float], None], outage_ms: int = LONGEST_OUTAGE_MS) -> None:
+    def __init__(self, clock: Clock, pause: Callable[[float], None], outage_ms: int = LONGEST_RETRY_MS) -> None:
         self._outage_ms = outage_ms
         self._clock = clock
         self._pause = pause

@@ -128,10 +128,10 @@ class StateMachine:
             self._state = new
             self._untold.append((new, old))
             self._changed.notify_all()
-        self._tell()
+        self._notify()
         return None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Notify listeners until no change is left. INVARIANT: only one thread does so at a time."""
         while True:
             with self._changed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.kafka_wire.protocol.primitives import TopicPartition
 
 #: a connection is lost, nothing came in time, TLS was refused, a call was made out of turn, there is no such partition
-LOST, TIMED_OUT, TLS_REFUSED, OUT_OF_TURN, NO_PARTITION = -195, -185, -181, -172, -190
+LOST, TIMED_OUT, TLS_REFUSED, WRONG_STATE, NO_PARTITION = -195, -185, -181, -172, -190
 UNKNOWN_TOPIC, TOO_LARGE, INVALID_TXN_STATE = 3, 10, 48
 #: what is said here of a partition of which an answer says nothing, and of a batch that is out of order because the one before it has to be
 #: sent again: a fault that passes (NETWORK_EXCEPTION)

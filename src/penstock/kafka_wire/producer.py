@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from penstock.kafka_wire.errors import INVALID_TXN_STATE, OUT_OF_TURN, UNKNOWN_TOPIC, ProducerError, Refused, check
+from penstock.kafka_wire.errors import INVALID_TXN_STATE, UNKNOWN_TOPIC, WRONG_STATE, ProducerError, Refused, check
 from penstock.kafka_wire.net.waiting import Backoff, IsOver
 from penstock.kafka_wire.protocol import requests
 from penstock.kafka_wire.protocol.batches import Row
@@ -57,13 +57,13 @@ class TransactionalWire(RowWriter):
         self._check_fenced()
         if self._is_open or self._identity == NOBODY:
             said = "a transaction is open" if self._is_open else "init() comes first"
-            raise ProducerError(OUT_OF_TURN, "begin a transaction", said, fatal=True)
+            raise ProducerError(WRONG_STATE, "begin a transaction", said, fatal=True)
         self._cluster.forget_topics(old=True)
         self._is_open = True
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a group with the transaction."""
-        self._check_turn("send offsets")
+        self._check_state("send offsets")
         if self._failed is None:
             with self._failing("send rows", delivering=True):
                 self._push()  # they are written while the offsets are sent
@@ -77,7 +77,7 @@ class TransactionalWire(RowWriter):
 
     def commit(self) -> None:
         """Make everything since ``begin`` visible."""
-        self._check_turn("commit the transaction")
+        self._check_state("commit the transaction")
         self.flush()
         if self._added or self._groups:
             self._is_committing = True
@@ -142,10 +142,10 @@ class TransactionalWire(RowWriter):
         super()._interrupted(doing)
         self._failed = ProducerError(None, doing, "interrupted", abortable=True)
 
-    def _check_turn(self, doing: str) -> None:
-        super()._check_turn(doing)
+    def _check_state(self, doing: str) -> None:
+        super()._check_state(doing)
         if not self._is_open:
-            raise ProducerError(OUT_OF_TURN, doing, "no transaction is open: begin one", fatal=True)
+            raise ProducerError(WRONG_STATE, doing, "no transaction is open: begin one", fatal=True)
 
     def _prepare(self, waiting: Backoff) -> None:
         new = self._open.keys() - self._added

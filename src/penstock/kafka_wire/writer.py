@@ -85,7 +85,7 @@ class RowWriter:
 
     def produce_columns(self, columns: RowColumns, on_refused: OnRefused) -> None:
         """Hand over the same rows by column."""
-        self._check_turn("send rows")
+        self._check_state("send rows")
         if self._failed is not None or not len(columns[4]):  # it is said again at the end of the transaction
             return
         rows: PartitionedRows | None = None
@@ -107,7 +107,7 @@ class RowWriter:
 
     def _rows(self, columns: RowColumns) -> PartitionedRows:
         """Return rows by the partition that they go to."""
-        rows = rows_of(columns, self._partitions(columns[0]), turn=random.getrandbits(16))
+        rows = rows_of(columns, self._partitions(columns[0]), first=random.getrandbits(16))
         for partition, _, _ in rows.runs():
             if partition >= 0:  # known together, so that they are added to the transaction together
                 name = (columns[0], partition)
@@ -195,7 +195,7 @@ class RowWriter:
             raise Refused(refused.code, None, (topic, -1)) from refused
         return self._cluster.count(topic) or 0
 
-    def _check_turn(self, doing: str) -> None:
+    def _check_state(self, doing: str) -> None:
         """Raise if this may not be done now."""
         self._check_fenced()
 

@@ -41,7 +41,7 @@ def with_fallback(host: KernelHost, node: str, on_batch: OnBatch, scope: Fallbac
             if scope is FallbackScope.node_as_a_whole or isinstance(error, FallbackAfterCall):
                 rest = partial(host.process_at, node, unchanged)
             else:
-                rest = partial(_run_apart, host, node, on_batch, unchanged)
+                rest = partial(_run_separately, host, node, on_batch, unchanged)
             logger.debug("records of %s go one by one", node, exc_info=True)
             transaction.rollback_to(mark)
             transaction.on_commit(partial(host.fell_back, node, reason_of(error)))
@@ -59,7 +59,7 @@ def _is_contained(error: Exception, batch: Batch, scope: FallbackScope) -> bool:
     return scope is FallbackScope.node or isinstance(error, Fallback)
 
 
-def _run_apart(host: KernelHost, node: str, on_batch: OnBatch, batch: Batch) -> None:
+def _run_separately(host: KernelHost, node: str, on_batch: OnBatch, batch: Batch) -> None:
     """Run few records at a time as a batch, and where that fails one by one."""
     for part in _parts(batch, SMALL):
         if len(part) == len(batch) or not run_or_fall_back([partial(on_batch, part)]):

@@ -134,7 +134,7 @@ class Folding(NamedTuple):
             return Column(data=rows, serde=self.value).items
         begin, there = self.initializer, rows.is_valid().to_numpy(zero_copy_only=False)
         known = Column(data=rows.drop_null(), serde=self.value).items
-        if are_apart([begin(), begin()]):
+        if are_distinct([begin(), begin()]):
             old = np.empty(len(rows), dtype=object)
             old[there] = np.fromiter(known, dtype=object, count=len(known))
             old[~there] = np.fromiter((begin() for _ in range(rows.null_count)), dtype=object, count=rows.null_count)
@@ -182,7 +182,7 @@ class Folding(NamedTuple):
             if made is not begun:
                 new[group] = made
                 replaced.append(begun)
-        if not are_apart([*new, *replaced]):
+        if not are_distinct([*new, *replaced]):
             raise FallbackAfterCall("shared_aggregate")
         return new
 
@@ -314,11 +314,11 @@ def _first(calls: Iterator[Any], groups: KeyGroups, left: Left | None) -> list[A
     return new
 
 
-def are_apart(items: list[Any]) -> bool:
+def are_distinct(items: list[Any]) -> bool:
     """Whether no two items are one object that can be changed, so that one would change with the other.
 
     >>> same = [1]
-    >>> are_apart([[1], [1]]), are_apart([same, same]), are_apart([7, 7])
+    >>> are_distinct([[1], [1]]), are_distinct([same, same]), are_distinct([7, 7])
     (True, False, True)
     """
     places = [id(item) for item in items if item.__class__ not in _CONSTANT]

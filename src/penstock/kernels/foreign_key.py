@@ -31,9 +31,9 @@ from penstock.serde.traits import is_stable
 from penstock.state.rows import RowStore
 
 LEAVE = int(Instruction.DELETE_KEY_NO_PROPAGATE)
-LEAVE_AND_TELL = int(Instruction.DELETE_KEY_AND_PROPAGATE)
-ALWAYS_TELL = int(Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
-TELL_IF_FOUND = int(Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
+LEAVE_AND_RESPOND = int(Instruction.DELETE_KEY_AND_PROPAGATE)
+ALWAYS_RESPOND = int(Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+RESPOND_IF_FOUND = int(Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
 
 
 class _Sent(NamedTuple):
@@ -106,12 +106,12 @@ def _inner_instructions(has_new: Any, has_old: Any, same: Any, nothing: Any) -> 
     moved = has_new & has_old & ~same
     gone = ~has_new & has_old
     sent = np.flatnonzero(has_new | has_old)
-    instruction = np.where(moved, ALWAYS_TELL, np.where(gone, LEAVE_AND_TELL, TELL_IF_FOUND))
+    instruction = np.where(moved, ALWAYS_RESPOND, np.where(gone, LEAVE_AND_RESPOND, RESPOND_IF_FOUND))
     return _with_leaving(sent, moved, ~gone, instruction)
 
 
 def _left_instructions(has_new: Any, has_old: Any, same: Any, nothing: Any) -> _Sent:
-    instruction = np.full(len(has_new), ALWAYS_TELL)
+    instruction = np.full(len(has_new), ALWAYS_RESPOND)
     return _with_leaving(np.flatnonzero(~nothing), has_old & ~same, np.full(len(has_new), True), instruction)
 
 
@@ -138,7 +138,7 @@ def open_receive(operator: SubscriptionReceive, context: KernelContext, forward:
         kept, handed = batch, batch
         if keys.null_count:
             known = is_valid(keys)
-            refused = ~known & (subscriptions.instructions != ALWAYS_TELL)
+            refused = ~known & (subscriptions.instructions != ALWAYS_RESPOND)
             transaction.drop(drop, "null_foreign_key", int(refused.sum()))
             kept, handed = batch.pick(np.flatnonzero(known).tolist()), batch.pick(np.flatnonzero(~refused).tolist())
             mask = pa.array(known)
@@ -149,7 +149,7 @@ def open_receive(operator: SubscriptionReceive, context: KernelContext, forward:
                 subscriptions.primary_keys.filter(mask),
             )
         if len(kept):
-            stay = pa.array(subscriptions.instructions > LEAVE_AND_TELL)
+            stay = pa.array(subscriptions.instructions > LEAVE_AND_RESPOND)
             rows = pc.if_else(stay, data, pa.scalar(None, pa.binary()))
             named = Column(data=write_combined(keys, subscriptions.primary_keys), serde=combined, made=True)
             put(kept.having(named, Column(data=rows, serde=subscription, made=True)), transaction)

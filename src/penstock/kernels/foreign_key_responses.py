@@ -18,7 +18,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column, spread_out
 from penstock.batch.foreign_key import Responses, read_responses, read_subscriptions, write_combined, write_responses
 from penstock.batch.murmur3 import murmur3_128_of
-from penstock.kernels.foreign_key import LEAVE, LEAVE_AND_TELL, TELL_IF_FOUND, is_valid, refuses_serdes
+from penstock.kernels.foreign_key import LEAVE, LEAVE_AND_RESPOND, RESPOND_IF_FOUND, is_valid, refuses_serdes
 from penstock.kernels.kernel import Effects, Kernel, KernelContext, NodeFacts
 from penstock.kernels.table_rows import ReadBatch, ReadRaw, open_read_raw
 from penstock.kernels.table_view import open_view, refuses_view
@@ -35,11 +35,11 @@ def answer_with(forward: OnBatch, sides: ForeignKeySerdes, read: ReadRaw) -> OnB
         hashes, instructions, primary_keys = read_subscriptions(batch.values.arrow_of(sides.subscription, read=True))
         rows, row_times, at = _rows_of(read, batch.keys.arrow_of(sides.foreign_key), batch, transaction)
         found = is_valid(rows)[at]
-        told = np.flatnonzero((instructions != LEAVE) & (found | (instructions != TELL_IF_FOUND)))
+        told = np.flatnonzero((instructions != LEAVE) & (found | (instructions != RESPOND_IF_FOUND)))
         if not len(told):
             return
         at, places = at[told], pa.array(told)
-        values = rows.take(pa.array(at, mask=instructions[told] == LEAVE_AND_TELL))
+        values = rows.take(pa.array(at, mask=instructions[told] == LEAVE_AND_RESPOND))
         data = write_responses(Responses(hashes.take(places), values))
         keys = Column(data=primary_keys.take(places), serde=sides.primary_key, made=True)
         answers = batch.spread(told.tolist(), keys, Column(data=data, serde=sides.response, made=True))

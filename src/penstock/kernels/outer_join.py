@@ -27,7 +27,7 @@ from penstock.kernels.outer_join_parts import (
     Part,
     Staying,
     UnmatchedRows,
-    check_apart,
+    check_disjoint,
     closed_results,
     found_before,
     matched,
@@ -118,7 +118,7 @@ class OuterJoinSide(InnerJoinSide):
                 gone.append((raw_key, at))
         staying: list[Staying] = []
         for one in waiting:
-            check_apart(one, stored)
+            check_disjoint(one, stored)
             note_waiting(one, looks, closed, staying)
         staying.sort()
         parked, waits = self.parked, self.waits

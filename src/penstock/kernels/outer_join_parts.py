@@ -73,7 +73,7 @@ class ClosedRow(NamedTuple):
 
 
 #: results, and the turn of each
-InTurn: TypeAlias = tuple[Batch, Any]
+InOrder: TypeAlias = tuple[Batch, Any]
 
 
 class Looks(NamedTuple):
@@ -148,7 +148,7 @@ def note_waiting(one: UnmatchedRows, looks: Looks, closed: list[ClosedRow], stay
             staying.append((turn, row))
 
 
-def check_apart(one: UnmatchedRows, stored: dict[bytes, bytes]) -> None:
+def check_disjoint(one: UnmatchedRows, stored: dict[bytes, bytes]) -> None:
     """Refuse records that come to wait with others of their key, side and time, which were there before, and go."""
     rows = [parse_join_side_key(raw_key) for raw_key in stored]
     side, times = one.part.side, one.part.batch.timestamps
@@ -158,7 +158,7 @@ def check_apart(one: UnmatchedRows, stored: dict[bytes, bytes]) -> None:
         raise Fallback("same_time_twice")
 
 
-def closed_results(part: Part, number: int, closed: list[ClosedRow], looks: Looks) -> InTurn | None:
+def closed_results(part: Part, number: int, closed: list[ClosedRow], looks: Looks) -> InOrder | None:
     """Return what the records of a part have found closed."""
     mine = [row for row in closed if looks.part[row.look] == number]
     if not mine:
@@ -178,13 +178,13 @@ def closed_results(part: Part, number: int, closed: list[ClosedRow], looks: Look
     return spread, part.turns[at]
 
 
-def matched(part: Part) -> InTurn | None:
+def matched(part: Part) -> InOrder | None:
     """Return the results of records that have found rows of the other side."""
     matches = part.matches
     return None if matches is None else (part.side.results(part.batch, matches), part.turns[matches.at])
 
 
-def results_alone(part: Part) -> InTurn | None:
+def results_alone(part: Part) -> InOrder | None:
     """Return the results of records that have found nothing, and whose window was over when they came."""
     side, lone = part.side, part.lone()
     over = np.maximum(part.batch.timestamps[lone] + side.after, 0) < part.now[lone]

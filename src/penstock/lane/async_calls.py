@@ -20,7 +20,7 @@ from collections import deque
 from typing import Any, TypeAlias
 
 from penstock.lane import call_threads
-from penstock.lane.call_threads import Call, LoopThreads, ThreadCaller, as_failure, logger, tell_of_left
+from penstock.lane.call_threads import Call, LoopThreads, ThreadCaller, as_failure, logger, warn_of_left
 from penstock.operators.async_map import CallSpec
 
 
@@ -54,7 +54,7 @@ class LoopCaller:
     def give_up(self) -> None:
         """Cancel what is under way, forget what waits; wait until it has ended, but not for ever."""
         try:
-            asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result(3 * call_threads.PATIENCE_S)
+            asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result(3 * call_threads.TIMEOUT_S)
         except TimeoutError:
             logger.warning("a coroutine of node %s blocks the event loop: it must await what takes time", self._node)
 
@@ -120,10 +120,10 @@ class LoopCaller:
             self._queue.popleft().give_up()
         for runner in self._runners:
             runner.cancel()
-        until = self._loop.time() + call_threads.PATIENCE_S
+        until = self._loop.time() + call_threads.TIMEOUT_S
         while (self._runners or self.under_way) and self._loop.time() < until:
             await asyncio.sleep(0.01)
-        tell_of_left(self._node, self._spec, self.under_way)
+        warn_of_left(self._node, self._spec, self.under_way)
 
 
 Caller: TypeAlias = LoopCaller | ThreadCaller
@@ -157,7 +157,7 @@ class CallPool:
         if self._loop is None or self._thread is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(call_threads.PATIENCE_S)
+        self._thread.join(call_threads.TIMEOUT_S)
         if not self._thread.is_alive():
             self._loop.close()
         self._loop = self._thread = None

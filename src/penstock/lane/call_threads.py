@@ -20,7 +20,7 @@ from penstock.operators.async_map import CallSpec, written
 logger = logging.getLogger("penstock.lane")
 
 #: how long calls that are given up may take to end, in seconds
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 #: what a call came to: its result, or its error
 Outcome: TypeAlias = tuple[Any, Exception | None]
 
@@ -92,8 +92,8 @@ class ThreadCaller:
             self._running.clear()
             self._pauses.set()
             self._pauses = threading.Event()
-            self._lock.wait_for(lambda: not self._busy, PATIENCE_S)
-        tell_of_left(self._node, self._spec, self._busy)
+            self._lock.wait_for(lambda: not self._busy, TIMEOUT_S)
+        warn_of_left(self._node, self._spec, self._busy)
 
     def close(self) -> None:
         """End the threads; one whose call cannot be interrupted ends after it."""
@@ -219,7 +219,7 @@ def as_failure(error: BaseException) -> Exception:
     return failure
 
 
-def tell_of_left(node: str, spec: CallSpec, left: int) -> None:
+def warn_of_left(node: str, spec: CallSpec, left: int) -> None:
     """Say that some calls could not be ended."""
     if left:
         logger.warning(

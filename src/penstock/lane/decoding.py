@@ -236,7 +236,7 @@ def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
     return items, bad
 
 
-def without_unreadable(rows: RangeRows, source: SourceNode) -> RangeRows:
+def without_undecodable(rows: RangeRows, source: SourceNode) -> RangeRows:
     """Return the records that a source can read: the others did not become rows of a table whose topic is its changelog."""
     bad = {*read_rows(rows.keys, source.key)[1], *read_rows(rows.values, source.value)[1]}
     bad.update(np.flatnonzero(rows.timestamps < 0).tolist())

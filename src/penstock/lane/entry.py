@@ -22,7 +22,7 @@ from penstock.protocol.chunk import packed
 from penstock.protocol.request import Range, decode_request
 
 #: how long tasks that close resources wait for each other: some of them may have no place to run
-MEETING_US = 2_000_000
+RENDEZVOUS_US = 2_000_000
 #: the lane of a chunk, as Spark wants to be told it
 _address = Struct("!q").pack
 
@@ -61,8 +61,8 @@ def read(
     worker, given = worker_for(identity, lambda: stage.value), decode_request(request)
     moves: list[Any] = []
     found, wrap, lanes = taken_in(worker, given, task, parts[task], moves), worker.wrapping(given), worker.stage.lanes
-    yield from _in_turn(shuffle.addressed(found, lanes, wrap=wrap))
-    yield from _in_turn(shuffle.moves_to_all(moves, lanes, wrap))
+    yield from _addressed(shuffle.addressed(found, lanes, wrap=wrap))
+    yield from _addressed(shuffle.moves_to_all(moves, lanes, wrap))
 
 
 def run(
@@ -89,24 +89,24 @@ def run(
         yield from final
     else:
         wrap, lanes = worker.wrapping(given), worker.stage.lanes
-        yield from _in_turn(shuffle.addressed(leaving, lanes, final, wrap))
+        yield from _addressed(shuffle.addressed(leaving, lanes, final, wrap))
         if parts is not None or task == 0:  # every lane has heard of all moves, those that read each of its own
-            yield from _in_turn(shuffle.moves_to_all(moves, lanes, wrap))
+            yield from _addressed(shuffle.moves_to_all(moves, lanes, wrap))
 
 
-def release(identity: str, meeting: str | None, tasks: int, task: int, rows: Iterable[Any]) -> list[bytes]:
-    """Close the resources of this worker. ``meeting``: a folder where the tasks wait for each other, so that each has its own worker."""
+def release(identity: str, rendezvous: str | None, tasks: int, task: int, rows: Iterable[Any]) -> list[bytes]:
+    """Close the resources of this worker. ``rendezvous``: a folder where the tasks wait for each other, so that each has its own worker."""
     _take_all(rows)
     release_resources(identity)
-    if meeting is not None:
-        folder, until = Path(meeting), stopwatch_us() + MEETING_US
+    if rendezvous is not None:
+        folder, until = Path(rendezvous), stopwatch_us() + RENDEZVOUS_US
         (folder / f"released.{task}").touch()
         while sum(1 for _ in folder.glob("released.*")) < tasks and stopwatch_us() < until:
             Event().wait(0.01)
     return []
 
 
-def _in_turn(chunks: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+def _addressed(chunks: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
     for lane, chunk in chunks:
         yield _address(lane)
         yield chunk

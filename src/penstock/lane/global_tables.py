@@ -42,7 +42,7 @@ class GlobalEnvironment:
         self._folder = shards.folder / "global"
         self._tables: GlobalTables | None = None
         self._seen: tuple[str, Offsets] | None = None
-        self._letters: list[Row] = []
+        self._dead_letters: list[Row] = []
         #: the run of an epoch that the letters were last given to: (epoch, token)
         self._given: tuple[int, str] = (0, "")
         self._told = 0
@@ -79,7 +79,7 @@ class GlobalEnvironment:
         """Return the records that this process left out by a policy while it applied them, once."""
         return [] if self._tables is None else [each for task in self._tables.tasks for each in task.failures.take()]
 
-    def take_letters(self, request: EpochRequest) -> list[Row]:
+    def take_dead_letters(self, request: EpochRequest) -> list[Row]:
         """Return the dead letters of records that this process could not read, once for a run of an epoch, until one is committed.
 
         Every executor keeps a copy of its own, so a record may have a letter of each of them.
@@ -87,9 +87,9 @@ class GlobalEnvironment:
         if self._given[1] == request.token:
             return []
         if self._given[0] < request.epoch:  # an epoch is run when the one before is committed
-            self._letters = self._letters[self._told :]
-        self._given, self._told = (request.epoch, request.token), len(self._letters)
-        return list(self._letters)
+            self._dead_letters = self._dead_letters[self._told :]
+        self._given, self._told = (request.epoch, request.token), len(self._dead_letters)
+        return list(self._dead_letters)
 
     def _state(self) -> LmdbState:
         state = LmdbState.opened(self._folder)
@@ -115,30 +115,30 @@ class GlobalEnvironment:
                 state.destroy()
                 state = self._state()
             checkpoint = ShardCheckpoint(incarnation)
-        stands = incarnation, reached_of(checkpoint)
-        if self._tables is None or self._seen != stands:  # another process has gone on: what this one remembers is old
+        copy_at = incarnation, reached_of(checkpoint)
+        if self._tables is None or self._seen != copy_at:  # another process has gone on: what this one remembers is old
             shared = {"application_id": self._stage.application_id, "config": self._stage.config, "clock": self._clock}
             self._tables = GlobalTables(self._stage.plan.topology, state, shared, self._clock)
         for (topic, partition), end in sorted(wanted.items()):
-            self._apply(state, stands, topic, partition, end)
+            self._apply(state, copy_at, topic, partition, end)
         # their source record is of no topic that epochs read
-        self._letters += [row._replace(origin=NO_ORIGIN) for row in self._tables.take_letters()]
-        self._seen = stands
+        self._dead_letters += [row._replace(origin=NO_ORIGIN) for row in self._tables.take_dead_letters()]
+        self._seen = copy_at
         return state
 
-    def _apply(self, state: LmdbState, stands: tuple[str, Offsets], topic: str, partition: int, end: int) -> None:
-        start = stands[1].get((topic, partition), 0)
+    def _apply(self, state: LmdbState, copy_at: tuple[str, Offsets], topic: str, partition: int, end: int) -> None:
+        start = copy_at[1].get((topic, partition), 0)
         if start >= end:
             return
         assert self._tables is not None
         records = self._shards.records(topic, partition, start, end)
         while chunk := list(islice(records, CHUNK)):
-            stands[1][topic, partition] = chunk[-1].offset + 1
+            copy_at[1][topic, partition] = chunk[-1].offset + 1
             with state.batch():
                 self._tables.apply_all([Raw(*record) for record in chunk])
-                self._write_checkpoint(state, *stands)
-        stands[1][topic, partition] = end
-        self._write_checkpoint(state, *stands)
+                self._write_checkpoint(state, *copy_at)
+        copy_at[1][topic, partition] = end
+        self._write_checkpoint(state, *copy_at)
 
     @staticmethod
     def _write_checkpoint(state: LmdbState, incarnation: str, reached: Offsets) -> None:
@@ -188,7 +188,7 @@ class GlobalTables:
         """The topics that feed global tables."""
         return tuple(self._readers)
 
-    def take_letters(self) -> list[Row]:
+    def take_dead_letters(self) -> list[Row]:
         """Return the dead letters of records that could not be read, once."""
         return [row for task in self.tasks for row in task.take_rows()]
 

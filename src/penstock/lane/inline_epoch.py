@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.lane.run import run_step, tell_times
+from penstock.lane.run import add_times, run_step
 from penstock.lane.worker import Worker
 from penstock.protocol.channel import Part
 from penstock.protocol.chunk import packed
@@ -64,4 +64,4 @@ def run_all_steps(worker: Worker, request: EpochRequest, rows: bytes) -> Iterato
 def _raw_rows(worker: Worker, request: EpochRequest, rows: bytes, moves: Batches) -> Iterator[pa.RecordBatch]:
     """Return the raw rows, with their times; fill ``moves``."""
     batches = pa.ipc.open_stream(rows) if rows else ()
-    return tell_times(worker, request, batches, moves)
+    return add_times(worker, request, batches, moves)

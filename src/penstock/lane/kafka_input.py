@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
-from penstock.lane.run import tell_times
+from penstock.lane.run import add_times
 from penstock.lane.worker import Worker
 from penstock.protocol.envelope import FAILURE, NOTE, batch_of, order_of
 from penstock.protocol.failure import pack_failure
@@ -70,7 +70,7 @@ def taken_in(
 ) -> Iterator[pa.RecordBatch]:
     """Yield raw rows with their times, then what it took; fill ``moves``, of time. A failure is a row of the envelope."""
     report = TaskReport(READING, task, spent={"read": 0, "exchange": 0})
-    rows = tell_times(worker, request, read_rows(worker, request, ranges), moves)
+    rows = add_times(worker, request, read_rows(worker, request, ranges), moves)
     try:
         since = stopwatch_us()
         for batch in rows:

@@ -25,8 +25,8 @@ from penstock.protocol.envelope import unpack_headers
 from penstock.protocol.raw_rows import PARTITIONS, RAW_SCHEMA
 from penstock.record import Headers, Origin
 
-TOLD_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
-MARKED_SCHEMA = TOLD_SCHEMA.append(pa.field("mark", pa.int64()))
+TIMED_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
+MARKED_SCHEMA = TIMED_SCHEMA.append(pa.field("mark", pa.int64()))
 UNKNOWN, JUDGE = -1, -2
 
 #: greatest time of each (topic, partition)

@@ -79,7 +79,7 @@ def run_step(
         yield batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
 
 
-def tell_times(
+def add_times(
     worker: Worker, request: EpochRequest, batches: Batches, moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Fill in, where the records are read, the timestamp of each and the partition time; add the moves of time to ``moves``."""
@@ -102,7 +102,7 @@ def tell_times(
             )
         told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
-        schema = ordering.TOLD_SCHEMA
+        schema = ordering.TIMED_SCHEMA
         if rows.mark is not None:
             told.append(pa.array(rows.mark))
             schema = ordering.MARKED_SCHEMA
@@ -179,9 +179,9 @@ class StepRun:
         self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
         self._report.failures = worker.take_failures()
-        self._letters = worker.take_letters(request)
+        self._letters = worker.take_dead_letters(request)
         #: sources of which records have come that cannot be read
-        self._unreadable: set[str] = set()
+        self._undecodable: set[str] = set()
         self._since = stopwatch_us()
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -349,13 +349,13 @@ class StepRun:
     def _process_readable(self, batch: SourceBatch, task: Task) -> bool:
         """Run the records of a batch by column that can be read, and judge the others."""
         self._spent("operators")
-        if batch.source not in self._unreadable:
+        if batch.source not in self._undecodable:
             columns = self._sources.columns(batch, self._spent)
             self._spent("decode")
             with suppress(Undecodable):
                 if columns is not None:
                     return task.process_batch(batch.source, columns)
-            self._unreadable.add(batch.source)
+            self._undecodable.add(batch.source)
         columns, others = self._sources.readable(batch)
         self._spent("decode")
         if len(columns) and not task.process_batch(batch.source, columns):
@@ -429,7 +429,7 @@ class StepRun:
             request = self._request
             known = [(topic, partition) for topic, partition, _ in request.reached]
             moves = Moves.of(self._moves)
-            self._timelines = Timelines(moves, request.topics, request.source_of, request.told.feeds, known)
+            self._timelines = Timelines(moves, request.topics, request.source_of, request.time_update.feeds, known)
         return self._timelines
 
     def _first_shard(self) -> int:

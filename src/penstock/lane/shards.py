@@ -24,7 +24,7 @@ import numpy as np
 from penstock.clock import SystemClock
 from penstock.files import locked, private_folder
 from penstock.lane.checkpoint import ShardCheckpoint, ShardIsNewer, checkpoint_of, is_beyond, write_checkpoint
-from penstock.lane.decoding import without_unreadable
+from penstock.lane.decoding import without_undecodable
 from penstock.log.base import LogRecord
 from penstock.log.kafka import KafkaLog
 from penstock.log.reader import KafkaReader
@@ -288,7 +288,7 @@ class Shards:
         shards = 1 if self._gathered(topic) else self.stage.shards
         for rows in self.reader().rows(topic, partition, start, end, most):
             mine = np.flatnonzero(shard_column(rows.keys, shards, -1) == shard)
-            found = without_unreadable(rows.pick(mine.tolist()), source)
+            found = without_undecodable(rows.pick(mine.tolist()), source)
             if found.size:
                 keys, values = found.keys.to_pylist(), found.values.to_pylist()
                 yield int(rows.offsets[-1]) + 1, keys, values, found.timestamps.tolist()

@@ -75,7 +75,7 @@ class ShuffleFiles:
 _shelves: dict[str, ShuffleFiles] = {}
 
 
-def shelf_in(folder: str) -> ShuffleFiles:
+def shuffle_files_in(folder: str) -> ShuffleFiles:
     """Return the shelf that this process has in a folder. Applications that share Spark share its workers, too: they come and go."""
     if folder not in _shelves:
         for gone in [other for other in _shelves if not os.path.exists(other)]:

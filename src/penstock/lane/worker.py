@@ -21,7 +21,7 @@ from penstock.lane.async_calls import CallPool
 from penstock.lane.decoding import Sources
 from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory_stores import WorkerShards
-from penstock.lane.shuffle_files import shelf_in
+from penstock.lane.shuffle_files import shuffle_files_in
 from penstock.lane.sink import Row
 from penstock.processor.resources import Resources
 from penstock.protocol import main_module
@@ -53,7 +53,7 @@ class Worker:
         #: shards with pending writes of this process
         self.written: set[int] = set()
         self._numbers = count()
-        self._shelf = None if stage.staging is None else shelf_in(stage.staging)
+        self._shuffle_files = None if stage.staging is None else shuffle_files_in(stage.staging)
         self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
         self._views: tuple[str, dict[str, Any]] = ("", {})
@@ -75,10 +75,10 @@ class Worker:
 
     def wrapping(self, request: EpochRequest) -> Wrap:
         """Return what makes chunks of rows that go to other tasks of the epoch and to the driver."""
-        if self._shelf is None:
+        if self._shuffle_files is None:
             return chunk_of
-        self._shelf.begin(request.epoch, request.token)
-        return self._shelf.stage
+        self._shuffle_files.begin(request.epoch, request.token)
+        return self._shuffle_files.stage
 
     def unique(self) -> str:
         """Return a name that no other task has."""
@@ -88,9 +88,9 @@ class Worker:
         """Return the global tables, at the offsets of the epoch."""
         return self._globals.stores(request)
 
-    def take_letters(self, request: EpochRequest) -> list[Row]:
+    def take_dead_letters(self, request: EpochRequest) -> list[Row]:
         """Return the dead letters of records that the global tables could not read."""
-        return self._globals.take_letters(request)
+        return self._globals.take_dead_letters(request)
 
     def take_dropped(self) -> list[tuple[str, str, int]]:
         """Return what the global tables have dropped since the last call: (node, reason, count)."""

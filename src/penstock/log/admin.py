@@ -267,7 +267,7 @@ class KafkaAdmin:
 
         So the coordinator has answered a moment ago, and the client does not remember where it was earlier.
         """
-        self._groups.meet_coordinator(group, self._request_seconds)
+        self._groups.find_coordinator(group, self._request_seconds)
         return made(AdminClient, self._connection.settings("admin"))
 
     def _refresh(self) -> None:

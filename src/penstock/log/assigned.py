@@ -12,7 +12,7 @@ from penstock.log.client import Connection
 from penstock.log.failures import made
 from penstock.log.partition_queue import plugged
 
-MEET_SECONDS = 5.0
+METADATA_SECONDS = 5.0
 
 
 def assigned_consumer(
@@ -43,9 +43,9 @@ class KnownTopics:
         self._client = client
         self._topics: set[str] = set()
 
-    def meet(self, topics: Iterable[str]) -> None:
+    def learn(self, topics: Iterable[str]) -> None:
         """Ask where topics are before they are first read; a cluster that does not answer is the business of the read itself."""
         for topic in set(topics) - self._topics:
             with contextlib.suppress(KafkaException):
-                self._client.list_topics(topic, timeout=MEET_SECONDS)
+                self._client.list_topics(topic, timeout=METADATA_SECONDS)
                 self._topics.add(topic)

@@ -34,7 +34,7 @@ class Groups:
                 raise KafkaException(each.error)
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
-    def meet_coordinator(self, group: str, seconds: float) -> None:
+    def find_coordinator(self, group: str, seconds: float) -> None:
         """Return when the group's coordinator answers."""
         self.committed(group, [ANYWHERE], seconds)
 

@@ -34,7 +34,7 @@ class KafkaRanges:
         self._deadline = deadline
         # a broker that has come back is found soon
         self._client = assigned_consumer(connection, "penstock-letters", FETCH_WAIT_MS, reconnect_backoff_max_ms=1000)
-        self._met = KnownTopics(self._client)
+        self._known_topics = KnownTopics(self._client)
         #: that a topic is not there: brokers that have just started say so of topics that they have not heard of yet
         self._missing: BrokerError | None = None
 
@@ -48,7 +48,7 @@ class KafkaRanges:
         waiting = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
         found: dict[TopicPartition, list[Message]] = {(topic, partition): [] for topic, partition, _, _ in ranges}
         if waiting:
-            self._met.meet(topic for topic, _ in waiting)
+            self._known_topics.learn(topic for topic, _ in waiting)
             self._client.assign([Position(topic, partition, start) for topic, partition, start, _ in ranges])
             try:
                 if not self._gather(waiting, found, most_bytes):

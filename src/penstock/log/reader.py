@@ -39,8 +39,8 @@ class KafkaReader:
         self._committed = committed
         self._deadline = deadline
         self._client = self._consumer(fetch_wait_ms=1)
-        self._turn = 0  # whose range the client reads: that of the last caller of ``read``
-        self._met = KnownTopics(self._client)
+        self._current_read = 0  # whose range the client reads: that of the last caller of ``read``
+        self._known_topics = KnownTopics(self._client)
 
     def _consumer(self, fetch_wait_ms: int) -> Consumer:
         return assigned_consumer(self._connection, "penstock-reader", fetch_wait_ms, committed=self._committed)
@@ -70,10 +70,10 @@ class KafkaReader:
         if start >= end:
             return
         queue = open_queue(self._client, topic, partition)
-        turn, reached, idle = self._begin(topic, partition, start), start, 0
+        read_number, reached, idle = self._begin(topic, partition, start), start, 0
         try:
             while not self._deadline.is_over(idle * POLL_SECONDS):
-                self._check_turn(turn)
+                self._check_current(read_number)
                 at, rows = queue.take(end, most)
                 idle = 0 if at is not None else idle + 1
                 if at is None:
@@ -84,18 +84,18 @@ class KafkaReader:
                 if reached >= end:
                     return
         finally:
-            if self._turn == turn:
+            if self._current_read == read_number:
                 self._client.unassign()
         raise _not_reached(topic, partition, end, reached)
 
     def _begin(self, topic: str, partition: int, start: int) -> int:
-        self._turn += 1
-        self._met.meet([topic])
+        self._current_read += 1
+        self._known_topics.learn([topic])
         self._client.assign([Position(topic, partition, start)])
-        return self._turn
+        return self._current_read
 
-    def _check_turn(self, turn: int) -> None:
-        if self._turn != turn:
+    def _check_current(self, read_number: int) -> None:
+        if self._current_read != read_number:
             raise RuntimeError("a reader reads one range at a time: another one was begun, or it was closed")
 
     def last_record(self, topic: str, partition: int = 0) -> LogRecord | None:
@@ -126,7 +126,7 @@ class KafkaReader:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._turn += 1
+        self._current_read += 1
         self._client.close()
 
 

@@ -44,9 +44,9 @@ from penstock.serde.traits import is_stable
 from penstock.state.rows import RowStore
 
 _LEAVE = Instruction.DELETE_KEY_NO_PROPAGATE
-_LEAVE_AND_TELL = Instruction.DELETE_KEY_AND_PROPAGATE
-_ALWAYS_TELL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
-_TELL_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+_LEAVE_AND_RESPOND = Instruction.DELETE_KEY_AND_PROPAGATE
+_ALWAYS_RESPOND = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
+_RESPOND_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 
 
 class ForeignKeySerdes(NamedTuple):
@@ -124,10 +124,10 @@ class SubscriptionSend(Operator):
             if new_key is None:
                 if new is not None:
                     drop("null_foreign_key")
-                return [] if old_key is None else [(old_key, _LEAVE_AND_TELL)]
+                return [] if old_key is None else [(old_key, _LEAVE_AND_RESPOND)]
             if old_key is None or not changed(new_key, old_key):
-                return [(new_key, _TELL_IF_FOUND)]
-            return [(old_key, _LEAVE), (new_key, _ALWAYS_TELL)]
+                return [(new_key, _RESPOND_IF_FOUND)]
+            return [(old_key, _LEAVE), (new_key, _ALWAYS_RESPOND)]
 
         return instructions
 
@@ -140,7 +140,7 @@ class SubscriptionSend(Operator):
             old_key = None if old is None else foreign_key_of(key, old)
             new_key = None if new is None else foreign_key_of(key, new)
             # a subscription without a foreign key is not kept, but brings the response that makes the result
-            subscribe = (new_key, _ALWAYS_TELL)
+            subscribe = (new_key, _ALWAYS_RESPOND)
             if old_key is not None and changed(new_key, old_key):
                 return [(old_key, _LEAVE), subscribe]
             return [subscribe]
@@ -176,9 +176,9 @@ class SubscriptionReceive(Operator):
             instruction = subscription.instruction
             combined = CombinedKey(key, subscription.primary_key)
             if key is not None:
-                kept = None if instruction is _LEAVE or instruction is _LEAVE_AND_TELL else subscription
+                kept = None if instruction is _LEAVE or instruction is _LEAVE_AND_RESPOND else subscription
                 write(combined, kept, timestamp, headers)
-            elif instruction is not _ALWAYS_TELL:
+            elif instruction is not _ALWAYS_RESPOND:
                 drop("null_foreign_key")
                 return
             forward(combined, subscription, timestamp, headers)
@@ -207,11 +207,11 @@ class SubscriptionJoin(Operator):
         def on_record(key: Any, subscription: Any, timestamp: int, headers: Headers) -> None:
             fingerprint, instruction, primary_key, _, partition = subscription
             row = None if key.foreign_key is None else lookup(key.foreign_key)
-            if instruction is _LEAVE or (instruction is _TELL_IF_FOUND and row is None):
+            if instruction is _LEAVE or (instruction is _RESPOND_IF_FOUND and row is None):
                 return
             value = None
             if row is not None:
-                if instruction is not _LEAVE_AND_TELL:
+                if instruction is not _LEAVE_AND_RESPOND:
                     value = row[0]
                 if row[1] > timestamp:
                     timestamp = row[1]

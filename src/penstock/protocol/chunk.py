@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.protocol.envelope import SCHEMA
 
 #: a chunk is closed once it holds as many bytes
-PARCEL_BYTES = 1 << 23
+CHUNK_BYTES = 1 << 23
 #: how a chunk begins that is the name of a file; a stream begins with four bytes of ones
 STAGED = b"file:"
 
@@ -56,7 +56,7 @@ def packed(batches: Iterable[pa.RecordBatch], wrap: Wrap = chunk_of) -> Iterator
     for batch in batches:
         gathered.append(batch)
         size += batch.nbytes
-        if size >= PARCEL_BYTES:
+        if size >= CHUNK_BYTES:
             yield wrap(gathered)
             gathered, size = [], 0
     if gathered:

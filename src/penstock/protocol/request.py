@@ -138,7 +138,7 @@ class EpochRequest(msgspec.Struct, frozen=True):
     #: greatest watermark of each (topic, partition), of sources whose strategy is a function
     marks: list[tuple[str, int, int]] = []
     #: how far the sources have come, for clocks in shards that hear of it by no record
-    told: TimeUpdate = TimeUpdate()
+    time_update: TimeUpdate = TimeUpdate()
     #: the wall clock of the epoch, in milliseconds, as the driver read it: one for all lanes, whatever their machines say
     now: int = 0
     #: most changelog rows of a shard that one restore job reads; 0: no limit

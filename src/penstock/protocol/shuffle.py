@@ -14,7 +14,7 @@ from penstock.protocol.chunk import Wrap, chunk_of, opened_chunk
 from penstock.protocol.envelope import SINK
 
 #: a chunk is closed once it holds as many bytes
-PARCEL_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 22
 #: the first byte of a chunk tells whether its rows go to a lane, are final, or are moves of time
 GOING, FINAL, MOVES = b"\0", b"\1", b"\2"
 
@@ -41,7 +41,7 @@ def addressed(
         for lane, rows in _by_lane(batch, lanes):
             waiting.setdefault(lane, []).append(rows)
             sizes[lane] = sizes.get(lane, 0) + rows.nbytes
-            if sizes[lane] >= PARCEL_BYTES:
+            if sizes[lane] >= CHUNK_BYTES:
                 yield _addressed(lane, wrap(waiting.pop(lane)))
                 del sizes[lane]
     for lane, together in waiting.items():

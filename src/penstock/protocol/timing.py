@@ -88,8 +88,8 @@ class Timing:
         self._schedules = any(node.schedule is not None for node in self._sources.values())
         self._idle_ms = idle_ms
 
-    def told(
-        self, heard: ObservedTimes, source_of: Mapping[str, str], waiting: Container[Place], now: int
+    def time_update(
+        self, observed: ObservedTimes, source_of: Mapping[str, str], waiting: Container[Place], now: int
     ) -> TimeUpdate:
         """Return what the lanes are told in an epoch that begins now.
 
@@ -100,7 +100,7 @@ class Timing:
         for feed in self._feeds:
             if feed.group in found:
                 continue
-            indexes = self._indexes(feed, heard, source_of, waiting, now)
+            indexes = self._indexes(feed, observed, source_of, waiting, now)
             times = self._counting(feed.sources, indexes, now)
             found[feed.group] = sorted(times.items())
             ahead += [(feed.group, index, time) for index, time in times.items() if time > indexes[index].time]
@@ -111,45 +111,45 @@ class Timing:
     def _indexes(
         self,
         feed: Feed,
-        heard: ObservedTimes,
+        observed: ObservedTimes,
         source_of: Mapping[str, str],
         waiting: Container[Place],
         now: int,
     ) -> dict[int, _Index]:
         indexes: dict[int, _Index] = {}
-        for place, reached in heard.reached.items():
+        for place, reached in observed.reached.items():
             source = source_of.get(place[0])
             if source not in feed.sources:
                 continue
-            time = self._watermark(source, place, reached, heard)
+            time = self._watermark(source, place, reached, observed)
             if time < 0:  # it has said nothing about time yet
                 continue
-            arrived = heard.arrived.get(place, 0)
+            arrived = observed.arrived.get(place, 0)
             idle = place not in waiting and now - arrived >= self._idle_after(source)
             other = indexes.get(place[1], _Index(time, time, arrived, idle))
             time, arrived, idle = max(time, other.brought), max(arrived, other.arrived), idle and other.idle
-            ahead = heard.ahead.get((feed.group, place[1]), -1)
+            ahead = observed.ahead.get((feed.group, place[1]), -1)
             indexes[place[1]] = _Index(time, max(time, ahead), arrived, idle)
         return indexes
 
     def partition_times(
-        self, heard: ObservedTimes, source_of: Mapping[str, str], waiting: Container[Place], now: int
+        self, observed: ObservedTimes, source_of: Mapping[str, str], waiting: Container[Place], now: int
     ) -> list[PartitionTime]:
-        """Return how far each source partition has come that a record was read of. Arguments are those of ``told``."""
+        """Return how far each source partition has come that a record was read of. Arguments are those of ``time_update``."""
         found: list[PartitionTime] = []
-        for place, reached in sorted(heard.reached.items()):
+        for place, reached in sorted(observed.reached.items()):
             if (source := source_of.get(place[0])) is None:
                 continue
-            mark, arrived = self._watermark(source, place, reached, heard), heard.arrived.get(place, 0)
+            mark, arrived = self._watermark(source, place, reached, observed), observed.arrived.get(place, 0)
             idle = place not in waiting and now - arrived >= self._idle_after(source)
             found.append(PartitionTime(*place, source, reached, mark, arrived, idle))
         return found
 
-    def _watermark(self, source: str, place: Place, reached: int, heard: ObservedTimes) -> int:
+    def _watermark(self, source: str, place: Place, reached: int, observed: ObservedTimes) -> int:
         strategy = self._sources[source].watermark
         if strategy is None:
             return reached
-        return heard.marks.get(place, -1) if strategy.function is not None else max(reached - strategy.lag, 0)
+        return observed.marks.get(place, -1) if strategy.function is not None else max(reached - strategy.lag, 0)
 
     def _idle_after(self, source: str) -> int:
         strategy = self._sources[source].watermark
@@ -186,12 +186,12 @@ def feeds_of(topology: Topology) -> dict[str, Feed]:
     return {name: feed for name, feed in (feeds | stores | streams).items() if feed.sources}
 
 
-def is_due(told: TimeUpdate, snapshot: Mapping[str, Any]) -> bool:
+def is_due(time_update: TimeUpdate, snapshot: Mapping[str, Any]) -> bool:
     """Whether a task has something to give if it is told this: time has moved, and something waits for it.
 
     ``snapshot["due"]``: feed → (the time that the task knows, the least time of the sources at which it has something to give).
     """
-    return any(known < told.time_of(feed) >= due for feed, (known, due) in known_due(snapshot))
+    return any(known < time_update.time_of(feed) >= due for feed, (known, due) in known_due(snapshot))
 
 
 def known_due(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, int]]]:

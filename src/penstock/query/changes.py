@@ -114,10 +114,10 @@ class ChangeFeeds:
             changes = StoreChanges(store, barrier, batch)
             for name, listener in listeners:
                 if name == store:
-                    _tell(listener, changes)
+                    _notify(listener, changes)
 
 
-def _tell(listener: ChangeListener, changes: StoreChanges) -> None:
+def _notify(listener: ChangeListener, changes: StoreChanges) -> None:
     try:
         listener(changes)
     except Exception:

@@ -174,11 +174,11 @@ def _source_rows(rows: KeyedRows, found: CommittedStore, split: Split) -> KeyedR
     seen = (rows.times >= 0) & rows.keys.is_valid().to_numpy(zero_copy_only=False)
     seen &= shard_column(rows.keys, found.shards, 0) % split.count == split.number
     rows = _where(rows, seen)
-    bad = _unreadable(rows, found.store)
+    bad = _undecodable(rows, found.store)
     return rows.take(np.setdiff1d(np.arange(rows.size), bad)) if bad else rows
 
 
-def _unreadable(rows: KeyedRows, store: StoreDescription) -> list[int]:
+def _undecodable(rows: KeyedRows, store: StoreDescription) -> list[int]:
     serdes = [(rows.keys, known_serde(store.key)), (rows.values, known_serde(store.value))]
     known = [(data, serde) for data, serde in serdes if serde is not None and serde != Serdes.bytes]
     return sorted({place for data, serde in known for place in read_rows(data, serde)[1]})

@@ -29,7 +29,7 @@ class LmdbSnapshot:
         path: str,
         guard: threading.Lock,
         views: tuple[Any, Any],
-        shelf: Any,
+        run_values: Any,
         maps: Mapping[str, tuple[Any, Any, tuple[int, ...]]],
         on_close: Callable[[LmdbSnapshot], None],
     ) -> None:
@@ -40,7 +40,7 @@ class LmdbSnapshot:
         self._path = path
         self._guard = guard
         self._view, self._wide = views
-        self._shelf = shelf
+        self._run_values = run_values
         self._entries = maps
         self._on_close = on_close
         self._why = "it is closed"
@@ -56,7 +56,7 @@ class LmdbSnapshot:
 
     def runs(self, numbers: tuple[int, ...]) -> list[Any]:
         """Return runs as they lie in LMDB: to be read at once, and not to be kept."""
-        return [self._wide.get(run_key(number), None, self._shelf) for number in numbers]
+        return [self._wide.get(run_key(number), None, self._run_values) for number in numbers]
 
     def run(self, name: str, step: Any) -> NoReturn:
         """Refuse: a snapshot is read."""

@@ -53,7 +53,7 @@ MAX_MAPS = 4096
 MOST_OPEN = 128
 
 _DIRECTORY = "directory"
-_SHELF = "runs"
+_RUN_VALUES = "runs"
 _GENERATION = b"\x00"
 
 _open: dict[str, LmdbState] = {}
@@ -209,7 +209,7 @@ class LmdbState:
 
     def _forget_handles(self) -> None:
         self._directory: Any = None
-        self._shelf: Any = None
+        self._run_values: Any = None
         self._generation: bytes | None = b""  # never equal to a stored one
         self._handles: dict[int, tuple[Any, Any]] = {}
         #: as snapshots see it: generation of the directory, its maps, whether there are runs
@@ -340,7 +340,7 @@ class LmdbState:
                 else:
                     self._see(_entries_of(views[0], self._directory), views)
                 _end(views)
-            made = LmdbSnapshot(self.path, self._guard, views, self._shelf, self._seen[1], self._shots.discard)
+            made = LmdbSnapshot(self.path, self._guard, views, self._run_values, self._seen[1], self._shots.discard)
             self._shots.add(made)
             return made
 
@@ -376,7 +376,7 @@ class LmdbState:
         found = self._runs
         for number in numbers:
             if number not in found:
-                found[number] = self._wide.get(run_key(number), None, self._shelf)
+                found[number] = self._wide.get(run_key(number), None, self._run_values)
         return [found[number] for number in numbers]
 
     def _check(self) -> None:
@@ -386,7 +386,7 @@ class LmdbState:
     def _open_directory(self) -> None:
         if self._directory is None:
             try:
-                self._directory, self._shelf = self._database(_DIRECTORY), self._database(_SHELF)
+                self._directory, self._run_values = self._database(_DIRECTORY), self._database(_RUN_VALUES)
             except (lmdb.NotFoundError, lmdb.ReadonlyError) as error:
                 self._forget_handles()
                 raise NothingThere(f"{self.path} has no rows yet") from error
@@ -480,7 +480,7 @@ class LmdbState:
                 if step is None and name not in entries:
                     continue
                 slot, runs = entries.get(name) or (self._free_slot(entries), ())
-                place = OpenMap(transaction, *self._handles[slot], self._shelf, runs)
+                place = OpenMap(transaction, *self._handles[slot], self._run_values, runs)
                 (step or empty)(place)
                 entries[name] = slot, place.runs
                 if step is None:

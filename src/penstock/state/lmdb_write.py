@@ -32,13 +32,13 @@ class OpenMap:
     #: single rows, those with long keys, and the runs of all maps
     database: Any
     overflow: Any
-    shelf: Any
+    run_values: Any
     #: the numbers of its runs, newest first; who changes them says so here
     runs: tuple[int, ...] = ()
 
     def run(self, number: int) -> Any:
         """Return a run."""
-        return self.transaction.get(run_key(number), None, self.shelf)
+        return self.transaction.get(run_key(number), None, self.run_values)
 
     def add_run(self, run: bytes) -> None:
         """Put a run above the others; those that are not much larger are merged into it."""
@@ -50,16 +50,16 @@ class OpenMap:
         del older
         self.drop_runs(self.runs[:taken])
         if runs.size_of(run):
-            with self.transaction.cursor(self.shelf) as cursor:
+            with self.transaction.cursor(self.run_values) as cursor:
                 number = int.from_bytes(cursor.key(), "big") + 1 if cursor.last() else 0
-            self.transaction.put(run_key(number), run, db=self.shelf)
+            self.transaction.put(run_key(number), run, db=self.run_values)
             left = (number, *left)
         self.runs = left
 
     def drop_runs(self, numbers: tuple[int, ...]) -> None:
         """Delete runs."""
         for number in numbers:
-            self.transaction.delete(run_key(number), db=self.shelf)
+            self.transaction.delete(run_key(number), db=self.run_values)
 
 
 def empty(place: OpenMap) -> None:

@@ -220,12 +220,12 @@ class RowStore(KeyValueVerbs):
         write, rows, raw_key = self.write, self.rows.dirty, self._raw_key
         self._on_change = listener
 
-        def write_and_tell(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
+        def write_and_forward(key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
             write(key, value, timestamp, headers)
             raw = raw_key(key)
             listener(raw, *rows[raw][:2])
 
-        self.write = write_and_tell
+        self.write = write_and_forward
 
     def replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """Put a row that another store of the same rows was told of; it is never sealed here."""

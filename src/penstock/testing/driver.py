@@ -113,7 +113,7 @@ class TopologyTestDriver:
         self._emitted = FIRST_ROW - 1  # number of the last row for a later step, in this epoch
         self._siblings = Siblings()
         self._leaving: list[Raw] = []  # rows for later steps
-        self._untold: list[int] = []  # levels that have not heard yet of the time at the end
+        self._unfinished: list[int] = []  # levels whose tasks are not at the time of the end yet
 
     # topics
 
@@ -192,7 +192,7 @@ class TopologyTestDriver:
             self._complete_work()
             return
         with self._keeping_failed():
-            while self._waiting or self._wall_clock_moved or self._lanes.is_due(self._lanes.told()):
+            while self._waiting or self._wall_clock_moved or self._lanes.is_due(self._lanes.time_update()):
                 self._run_epoch()
 
     # reading state
@@ -318,16 +318,16 @@ class TopologyTestDriver:
         """Run all that waits, each record with a barrier of its own; time goes by source records, with all that becomes of them."""
         self._publish(self._lanes.take_rows())
         try:
-            while self._heap or self._untold or self._lanes.is_due(self._lanes.told()):
+            while self._heap or self._unfinished or self._lanes.is_due(self._lanes.time_update()):
                 if self._heap:
                     self._run(self._poll())
-                elif not self._untold:  # an epoch without a record, as the engine runs one
+                elif not self._unfinished:  # an epoch without a record, as the engine runs one
                     self._begin()
-                self._tell_time()
+                self._finish_steps()
                 self._write_changelogs()
                 self._barriers += 1
         except BaseException:
-            self._untold, self._leaving = [], []
+            self._unfinished, self._leaving = [], []
             raise
 
     def _poll(self) -> Decoded:
@@ -338,52 +338,52 @@ class TopologyTestDriver:
         return record
 
     def _run(self, record: Decoded) -> None:
-        if not self._untold or not self._lanes.sources[record.source].internal:
+        if not self._unfinished or not self._lanes.sources[record.source].internal:
             self._begin(record)
         self._lanes.process(record)
         self._flush()
 
     def _begin(self, record: Decoded | None = None) -> None:
         """Begin with a source record, or with none; time has come to its end for the one before."""
-        while self._untold:
-            self._tell(self._untold.pop(0))
+        while self._unfinished:
+            self._finish_step(self._unfinished.pop(0))
         self._lanes.begin(
-            self._lanes.told(() if record is None else {(record.origin.topic or "", record.origin.partition)})
+            self._lanes.time_update(() if record is None else {(record.origin.topic or "", record.origin.partition)})
         )
-        self._untold = list(range(max(self._lanes.levels.values(), default=0) + 1))
+        self._unfinished = list(range(max(self._lanes.levels.values(), default=0) + 1))
 
-    def _tell_time(self) -> None:
+    def _finish_steps(self) -> None:
         """Bring the levels to the end of time that have no record left."""
-        while self._untold and self._untold[0] < min(self._levels_waiting(), default=self._untold[0] + 1):
-            self._tell(self._untold.pop(0))
-        if not self._untold:
+        while self._unfinished and self._unfinished[0] < min(self._levels_waiting(), default=self._unfinished[0] + 1):
+            self._finish_step(self._unfinished.pop(0))
+        if not self._unfinished:
             self._lanes.end_time()
 
     def _levels_waiting(self) -> Iterator[int]:
         heads = (queue.head.source for queue in self._queues.values() if queue.head is not None)
         return (self._lanes.levels[source] for source in heads if self._lanes.sources[source].internal)
 
-    def _tell(self, level: int) -> None:
-        self._lanes.tell(level)
+    def _finish_step(self, level: int) -> None:
+        self._lanes.finish_step(level)
         self._flush()
         ready = [raw for raw in self._leaving if self._level_of(raw) == level + 1]
         self._leaving = [raw for raw in self._leaving if self._level_of(raw) > level + 1]
-        for raw in self._in_turn(ready):
+        for raw in self._in_order(ready):
             self._enqueue(raw)
 
-    def _in_turn(self, ready: list[Raw]) -> list[Raw]:
+    def _in_order(self, ready: list[Raw]) -> list[Raw]:
         """Return the rows of one source record in order: what time gives out is first, punctuators are last, the others are as they came;
         but of those that one row has become, what stands for the row itself is first."""
         came: dict[tuple[int, ...], int] = {}
 
-        def turn(raw: Raw) -> tuple[Any, ...]:
+        def order_key(raw: Raw) -> tuple[Any, ...]:
             assert raw.origin is not None
             sub, carried = raw.origin.sub, self._lanes.source_of(raw.topic) in self._lanes.carried
             if sub[0] in (RELEASED, PUNCTUATED):
                 return (0 if sub[0] == RELEASED else 2, sub)
             return 1, came.setdefault(sub[:-2] if carried else sub[:-1], len(came)), not carried
 
-        return sorted(ready, key=turn)
+        return sorted(ready, key=order_key)
 
     def _level_of(self, raw: Raw) -> int:
         return self._lanes.levels[self._lanes.source_of(raw.topic) or ""]
@@ -424,8 +424,8 @@ class TopologyTestDriver:
 
     def _run_epoch(self) -> None:
         arrived, self._waiting = self._waiting, []
-        told = self._lanes.told({(raw.topic, raw.partition) for raw in arrived})
-        self._lanes.begin(told)
+        time_update = self._lanes.time_update({(raw.topic, raw.partition) for raw in arrived})
+        self._lanes.begin(time_update)
         self._emitted = FIRST_ROW - 1
         if self._wall_clock_moved:
             self._wall_clock_moved = False
@@ -440,7 +440,7 @@ class TopologyTestDriver:
             for _, record in sorted(by_level.pop(level, ()), key=lambda entry: entry[0]):
                 self._lanes.process(record)
                 self._pass_on(self._lanes.take_rows(), by_level)
-            self._lanes.tell(level)
+            self._lanes.finish_step(level)
             self._lanes.flush()
             self._pass_on(self._lanes.take_rows(), by_level)
         self._lanes.end_time()

@@ -117,7 +117,7 @@ def check_late(policy: Any) -> None:
         raise TopologyError(f"late= takes one of {names}, but got {policy!r}")
 
 
-def check_letters(topology: Any, config: Mapping[str, Any]) -> None:
+def check_dead_letters(topology: Any, config: Mapping[str, Any]) -> None:
     """Refuse a source whose late records are to be kept where there is no topic for them."""
     for name, node in topology.nodes.items():
         if getattr(node, "late", None) is LatePolicy.dead_letter and config["dead_letter_topic"] is None:

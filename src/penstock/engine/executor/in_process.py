@@ -29,7 +29,7 @@ from penstock.state.base import Sealed, ShardState
 from penstock.state.cache import budget_of_shard
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
-from penstock.topology.functions import check_letters
+from penstock.topology.functions import check_dead_letters
 from penstock.topology.node import SinkNode, SourceNode
 from penstock.topology.topology import Topology
 
@@ -81,7 +81,7 @@ class InProcessExecutor:
         self.lanes = lanes
         self.application_id = application_id
         self._partitions = partitions
-        check_letters(topology, config)
+        check_dead_letters(topology, config)
         plan = make_plan(topology)
         self.topology = topology = plan.topology
         self.levels = plan.level_of
@@ -100,14 +100,14 @@ class InProcessExecutor:
         self._clock = clock
         self._timing = Timing(topology, idle_ms=config["idle_ms"])
         self._steps = {step.level: step for step in plan.steps}
-        self._told = TimeUpdate()
+        self._time_update = TimeUpdate()
         self._moves: list[tuple[Place, int, int, int]] = []
         self._made_times: Timelines | None = None
-        self._met: set[tuple[int, int]] = set()
+        self._started: set[tuple[int, int]] = set()
         self._marks: dict[Place, int] = {}
         self._new: set[Place] = set()
-        self._heard = ObservedTimes()
-        self._told_ahead: dict[tuple[str, int], int] = {}
+        self._observed = ObservedTimes()
+        self._ahead: dict[tuple[str, int], int] = {}
         self.dropped: dict[tuple[str, str], int] = {}
         self._keep_processors = keep_processors
         self.meter = NodeMeter()
@@ -275,7 +275,7 @@ class InProcessExecutor:
     def process(self, record: Decoded) -> None:
         """Run one record in its shard, then the punctuators that its time makes due."""
         task = self.touch(record.shard)
-        self._meet(task, self.levels[record.source])
+        self._start(task, self.levels[record.source])
         task.process(record.source, record.key, record.value, record.timestamp, record.headers, record.origin)
 
     def punctuate_wall_clock(self) -> None:
@@ -289,25 +289,25 @@ class InProcessExecutor:
 
     # time
 
-    def told(self, waiting: Container[Place] = ()) -> TimeUpdate:
+    def time_update(self, waiting: Container[Place] = ()) -> TimeUpdate:
         """Return what the tasks are told of time in an epoch that begins now; ``waiting``: partitions that it reads."""
-        topics = {topic: source for topic, _ in self._heard.reached if (source := self.source_of(topic)) is not None}
-        told = self._timing.told(self._heard, topics, waiting, self._clock.now_ms())
-        self._told_ahead = {(group, index): time for group, index, time in told.ahead}
-        return told
+        topics = {topic: source for topic, _ in self._observed.reached if (source := self.source_of(topic)) is not None}
+        time_update = self._timing.time_update(self._observed, topics, waiting, self._clock.now_ms())
+        self._ahead = {(group, index): time for group, index, time in time_update.ahead}
+        return time_update
 
-    def is_due(self, told: TimeUpdate) -> bool:
+    def is_due(self, time_update: TimeUpdate) -> bool:
         """Whether an epoch without records would give something."""
-        return any(is_due(told, {"due": task.time.due()}) for task in self.tasks)
+        return any(is_due(time_update, {"due": task.time.due()}) for task in self.tasks)
 
-    def begin(self, told: TimeUpdate) -> None:
+    def begin(self, time_update: TimeUpdate) -> None:
         """Begin an epoch. Its records are to be read before the first one is run: they say how time goes on."""
-        self._told, self._made_times = told, None
-        self._met.clear()
+        self._time_update, self._made_times = time_update, None
+        self._started.clear()
 
     def catch_up(self) -> None:
         """Let the stores of all shards come to the time of the last barrier: whoever looks from outside sees what has expired."""
-        self.begin(self.told())
+        self.begin(self.time_update())
         for task in self.tasks:
             task.time.start(self._timelines(), nodes=())
             task.time.reach_stores()
@@ -320,24 +320,24 @@ class InProcessExecutor:
             columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
             source_of = {topic: source for topic in topics if (source := self.source_of(topic)) is not None}
             moves = find_moves(*columns) if rows else NO_MOVES
-            self._made_times = Timelines(moves, topics, source_of, self._told.feeds, self._reached)
+            self._made_times = Timelines(moves, topics, source_of, self._time_update.feeds, self._reached)
         return self._made_times
 
-    def _meet(self, task: Task, level: int) -> None:
-        if (level, task.shard) not in self._met:
-            self._met.add((level, task.shard))
+    def _start(self, task: Task, level: int) -> None:
+        if (level, task.shard) not in self._started:
+            self._started.add((level, task.shard))
             task.time.start(self._timelines(), self._steps[level].nodes)
             task.begin()
 
-    def tell(self, level: int | None = None) -> None:
+    def finish_step(self, level: int | None = None) -> None:
         """Bring the tasks to the time at the end of the epoch, and let them give out what is due: the nodes of a level, or of all."""
         for step in self._steps.values() if level is None else [self._steps[level]] if level in self._steps else []:
             for shard in range(self.shards):
-                if (step.level, shard) in self._met:
+                if (step.level, shard) in self._started:
                     self.tasks[shard].finish()
                 elif self.tasks[shard].time.is_due(self._timelines(), step.nodes):
                     task = self.touch(shard)
-                    self._meet(task, step.level)
+                    self._start(task, step.level)
                     task.finish()
 
     def flush(self) -> None:
@@ -354,21 +354,21 @@ class InProcessExecutor:
         rows: list[Row] = []
         for task in (self.tasks[shard] for shard in self._in_order):
             rows += task.take_rows()  # records go one by one here
-        return rows + self.globals.take_letters()
+        return rows + self.globals.take_dead_letters()
 
     def end_time(self) -> None:
         """Keep how far time has come: it begins there in the next epoch."""
         self._moves, self._made_times = [], None
-        arrived = {**self._heard.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
+        arrived = {**self._observed.arrived, **dict.fromkeys(self._new, self._clock.now_ms())}
         self._new.clear()
-        self._heard = ObservedTimes(
-            dict(self._reached), dict(self._marks), arrived, {**self._heard.ahead, **self._told_ahead}
+        self._observed = ObservedTimes(
+            dict(self._reached), dict(self._marks), arrived, {**self._observed.ahead, **self._ahead}
         )
 
     def commit(self) -> Iterator[ChangelogRow]:
         """Seal what every shard has written, write it to the state, and yield its changelog rows."""
-        heard = {shard for _, shard in self._met}
-        for shard in sorted(self._ran | heard):
+        started = {shard for _, shard in self._started}
+        for shard in sorted(self._ran | started):
             task = self.tasks[shard]
             sealed = task.seal()
             for name, writes in sealed.items():
@@ -388,7 +388,7 @@ class InProcessExecutor:
         task.commit_requested = False
         if snapshot is not None:
             self._snapshots[task.shard] = snapshot
-            self._met -= {(level, task.shard) for level in self._steps}
+            self._started -= {(level, task.shard) for level in self._steps}
             task.close()
 
     def all_dropped(self) -> dict[tuple[str, str], int]:

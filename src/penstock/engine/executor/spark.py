@@ -194,11 +194,11 @@ class SparkExecutor:
 
     def _release_resources(self) -> None:
         """Have the workers close what user code keeps in them. One that Spark has ended meanwhile is not reached: it was killed."""
-        meeting = None if self._staging is None else str(self._staging.folder)
+        rendezvous = None if self._staging is None else str(self._staging.folder)
         try:
             with raising_engine_errors():
                 self._name_job("close resources")
-                self._jobs.run(self._cores, [partial(entry.release, self._identity, meeting, self._cores)])
+                self._jobs.run(self._cores, [partial(entry.release, self._identity, rendezvous, self._cores)])
         except EngineError as error:
             logger.warning("resources of processors are not closed: %s", error)
 

@@ -44,11 +44,11 @@ class PartitionBatches:
     under_way: deque[RecordBatch] = field(default_factory=deque)
 
 
-def rows_of(columns: RowColumns, spread: int, turn: int) -> PartitionedRows:
+def rows_of(columns: RowColumns, spread: int, first: int) -> PartitionedRows:
     """Return rows as the loop takes them, by the partition that they go to."""
     _, partitions, keys, values, times, headers = columns
     made: PartitionedRows = loops.PartitionedRows(
-        len(times), partitions, column_of(keys), column_of(values), times, headers, spread, turn
+        len(times), partitions, column_of(keys), column_of(values), times, headers, spread, first
     )
     return made
 
