@@ -155,7 +155,7 @@ def test_a_restore_that_was_cut_short_is_taken_up_where_it_was(start, cluster, m
     def give_up(told):
         raise InterruptedError
 
-    engine._tell = give_up
+    engine._notify = give_up
     with pytest.raises(InterruptedError):
         engine.start()
     engine.close()

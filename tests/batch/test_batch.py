@@ -21,7 +21,7 @@ BACKWARDS = np.array([2, 1, 0])
 
 
 def column(*rows, serde=POINTS, told=None):
-    return Column(data=pa.array(rows, pa.binary()), serde=serde, told=told)
+    return Column(data=pa.array(rows, pa.binary()), serde=serde, on_decode=told)
 
 
 def test_items_are_read_in_the_order_in_which_they_are_asked_for():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import demo_driver
 from penstock.cli.app import app
-from penstock.cli.demo_engine import LONGEST_DEMO_MS, DemoPlan, story
+from penstock.cli.demo_engine import LONGEST_DEMO_MS, DemoPlan, purchase_times
 from penstock.cli.demo_topology import WINDOW, Event, Model, events, expected
 
 RUNNER = CliRunner()
@@ -84,10 +84,10 @@ def test_a_late_purchase_costs_what_the_product_cost_at_its_time():
 def test_a_story_of_known_length_has_just_happened_and_one_without_end_happens_now():
     now = 1_800_000_000_000
     for records in (10, 2000, 10_000_000):
-        first = next(story(DemoPlan(records, None, 2000, 1), now)).timestamp
+        first = next(purchase_times(DemoPlan(records, None, 2000, 1), now)).timestamp
         assert 0 <= now - first <= LONGEST_DEMO_MS + WINDOW
         assert first % WINDOW == 0
-    assert next(story(DemoPlan(None, None, 2000, 1), now)).timestamp == now
+    assert next(purchase_times(DemoPlan(None, None, 2000, 1), now)).timestamp == now
 
 
 def test_live_view_draws_numbers_and_both_tables(monkeypatch, capsys):

@@ -13,7 +13,7 @@ from tests.engine.history import DAY, MINUTE, START, history, shop, written
 
 from penstock import StreamsBuilder
 from penstock.clock import MockClock
-from penstock.engine.admission import Admission, meeting
+from penstock.engine.admission import Admission, co_ordered_sources
 from penstock.engine.event_time_cut import EventTimeCut
 from penstock.engine.offsets import Input
 from penstock.engine.time_index import FOREVER, Head, TimeIndex
@@ -205,7 +205,7 @@ def test_sources_meet_across_a_re_key_and_in_a_store():
     builder.stream("apart").group_by(lambda key, value: value).count(store="counts")
     builder.stream("copied").map_values(str).to("copies")
     topology = builder.build()
-    group_of, ordered = meeting(topology)
+    group_of, ordered = co_ordered_sources(topology)
     topics = {topic: name for name in group_of for topic in topology.nodes[name].topics}
     assert group_of[topics["rows"]] == group_of[topics["lines"]]
     assert len({group_of[topics[topic]] for topic in ("rows", "apart", "copied")}) == 3

@@ -17,7 +17,8 @@ from penstock.lane.checkpoint import ShardCheckpoint
 from penstock.protocol.chunk import chunk_of
 from penstock.protocol.envelope import RECORD, SINK, EnvelopeRow, batches_of, pack_place
 from penstock.record import Origin
-from penstock.state import pending, runs
+from penstock.state import pending
+from penstock.state import sorted_run as runs
 from penstock.state.base import Sealed
 
 FILE = Path(__file__).parent / "formats.json"
@@ -25,7 +26,7 @@ FILE = Path(__file__).parent / "formats.json"
 RUN = runs.pack(pa.array([b"a", b"b", b"c"]), pa.array([b"1", None, b"3"]))
 SEALED = {
     "counts": Sealed([(b"k", b"v"), (b"gone", None)], [], {"counts/index": [(b"i", b"")]}, ["counts/0"]),
-    "sums": Sealed(runs.RunRows(RUN)),
+    "sums": Sealed(runs.SortedRun(RUN)),
 }
 ORIGIN = Origin("orders", 1, 7, 5, b"k", None, (("h", b"1"),), 1, 5, (0, 2))
 PLACE = pack_place(ORIGIN, (0, 2), 0, True)

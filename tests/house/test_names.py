@@ -1,5 +1,6 @@
 """The distribution is penstock-streams; what is imported and called is penstock. On PyPI ``penstock`` is another project."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -41,44 +42,53 @@ def test_a_class_name_exists_once():
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
-#: words of the first version that hide a known term (STYLE); no module and no class is called so
-OLD = {
-    *(
-        "letter",
-        "courier",
-        "post",
-        "parcel",
-        "shelf",
-        "staging",
-        "orders",
-        "told",
-        "heard",
-        "ledger",
-        "standing",
-        "ahead",
-    ),
-    *(
-        "soundings",
-        "alignment",
-        "measure",
-        "settlement",
-        "outage",
-        "judge",
-        "chatter",
-        "irregular",
-        "unreadable",
-        "meeting",
-    ),
-    *("met", "sheet", "gathered", "incoming", "tap", "taps", "patience", "inbox", "outbox", "intake", "apart", "story"),
+#: words of the first version that hide a known term: the left columns of the table in STYLE. Nothing is called so
+OLD = frozenset(
+    "courier attend parcel parcels shelf staging staged ledger standing soundings alignment settlement outage chatter "  # noqa: SIM905
+    "irregular unreadable meeting met sheet gathered incoming tap taps patience hurry inbox outbox intake apart story "
+    "told heard untold orders tails letter letters turn judge".split()
+)
+#: Kafka's words, in which an old one is a part of a term; and what a name of Python's or of a library is
+KNOWN = re.compile("dead_?letters?|DeadLetters?|DEAD_LETTERS?|return")
+#: still to be renamed; nothing is added here
+LEFT = {
+    "judge": "error handling is being extended",
 }
 
 
-def test_no_module_and_no_class_has_an_old_name():
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        names = [path.stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
-        words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+", name)}
-        kafkas = {"letter"} if "dead_letter" in path.as_posix() else set()  # of a dead-letter topic
-        assert not words & (OLD - kafkas), path
+def defined_names(path: Path) -> set[str]:
+    """Return the names that a file defines: its own, classes, functions, attributes, constants; not parameters and local variables."""
+    found = {path.stem}
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    for owner in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]:
+        for node in owner.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name.
+
+    >>> sorted(words_of("_tell_StoreRows2"))
+    ['rows', 'store', 'tell']
+    """
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", KNOWN.sub("", name))}
+
+
+def test_nothing_has_an_old_name():
+    found = {}
+    for path in sorted((ROOT / "src" / "penstock").rglob("*.py")):
+        kafkas = {"letter", "letters"} if "dead_letter" in path.as_posix() else set()  # of a dead-letter topic
+        wrong = {name for name in defined_names(path) if words_of(name) & (OLD - LEFT.keys() - kafkas)}
+        if wrong:
+            found[str(path.relative_to(ROOT))] = sorted(wrong)
+    assert found == {}
 
 
 #: files of which a decision says that they are no more

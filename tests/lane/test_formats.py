@@ -12,7 +12,8 @@ from penstock.lane.checkpoint import ANOTHER_FORMAT, CHECKPOINT, FORMAT, KEY, Sh
 from penstock.native import sorted_runs
 from penstock.protocol.chunk import opened_chunk
 from penstock.protocol.envelope import check, rows_of, unpack_place
-from penstock.state import pending, runs
+from penstock.state import pending
+from penstock.state import sorted_run as runs
 from penstock.state.memory import MemoryState
 
 FILES = {name: bytes.fromhex(data) for name, data in json.loads(golden.FILE.read_text()).items()}

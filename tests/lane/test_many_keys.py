@@ -12,7 +12,7 @@ from penstock import Serdes, StreamsBuilder
 from penstock.lane import mixed
 from penstock.protocol.envelope import pack_headers
 from penstock.state.rows import RowStore
-from penstock.state.runs import RunRows
+from penstock.state.sorted_run import SortedRun
 from penstock.windows import TimeWindows
 
 
@@ -102,7 +102,7 @@ def test_rows_of_an_epoch_are_sealed_by_column(shape, folders, monkeypatch):
         seen = runs.epoch([("in", n % 2, b"k%d" % (n * 7 % 50), b'{"n":1}', n, None) for n in range(400)])
         assert {row[0] for row in seen["sinks"]["out", -1]} == {b"k%d" % n for n in range(50)}, epoch
     assert len(sealed) == 4
-    assert all(isinstance(writes.writes, RunRows) for writes in sealed)
+    assert all(isinstance(writes.writes, SortedRun) for writes in sealed)
 
 
 def test_a_row_that_a_function_changes_when_it_is_no_longer_its_own_may_be_written_as_changed(folders):

@@ -22,7 +22,7 @@ from penstock.state.open import open_store
 from penstock.state.overlay import OverlayState
 from penstock.state.restore import Standalone
 from penstock.state.rows import RowStore
-from penstock.state.runs import RunRows, pack
+from penstock.state.sorted_run import SortedRun, pack
 from penstock.state.spec import Stores
 
 #: keys of one epoch: new, rare and repeated ones, some that LMDB does not take as they are
@@ -126,7 +126,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
     (columns,) = forwarded
     assert (columns.keys.items, columns.values.items, columns.timestamps.tolist()) == (["a", "b"], [1, 2], [2, 3])
     sealed = store.seal()
-    assert isinstance(sealed.writes, RunRows)
+    assert isinstance(sealed.writes, SortedRun)
     assert isinstance(sealed.changelog, ChangelogColumns)
     pending.apply(state, pending.pack({"s": sealed}))
     assert [opened(state).read(key) for key in "abc"] == [(1, 2), (2, 3), None]
@@ -136,7 +136,7 @@ def test_rows_of_one_fold_stay_columns_up_to_the_pending_file_and_the_state(stat
 def test_a_pending_file_gives_back_rows_in_columns(given_rows, skipped):
     keys = sorted(given_rows)
     column = pa.array(keys, pa.binary())[skipped:], pa.array([given_rows[key] for key in keys], pa.binary())[skipped:]
-    data = pending.pack({"s": pending.Sealed(RunRows(pack(*column)))})
+    data = pending.pack({"s": pending.Sealed(SortedRun(pack(*column)))})
     wanted = [(key, given_rows[key]) for key in keys[skipped:]]
     found = pending.unpack(data)
     assert list(found["s"].writes if wanted else ()) == wanted

@@ -11,7 +11,7 @@ import pytest
 from penstock.state import lmdb_pages
 from penstock.state.lmdb_pages import Damaged, PageSums, heal
 from penstock.state.lmdb_store import LmdbState
-from penstock.state.runs import RunRows, pack
+from penstock.state.sorted_run import SortedRun, pack
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def some_writes(state: LmdbState, chosen: random.Random) -> None:
     elif kind == 1:
         keys = sorted({b"%05d" % chosen.randrange(20_000) for _ in range(3000)})
         values = [chosen.randbytes(8)] * len(keys)
-        state.map(name).load(RunRows(pack(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))))
+        state.map(name).load(SortedRun(pack(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))))
     else:
         size = chosen.choice([3, 40, 5000, 30_000])
         rows_of = {

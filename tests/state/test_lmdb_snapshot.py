@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from penstock.errors import SnapshotClosed
 from penstock.state.lmdb_store import LmdbState, NothingThere
-from penstock.state.runs import RunRows, pack
+from penstock.state.sorted_run import SortedRun, pack
 
 keys = st.binary(min_size=0, max_size=3) | st.binary(min_size=509, max_size=513)
 writes = st.lists(st.lists(st.tuples(keys, st.none() | st.binary(max_size=3)), max_size=6), min_size=1, max_size=5)
 
 
-def run_of(count: int, value: bytes) -> RunRows:
+def run_of(count: int, value: bytes) -> SortedRun:
     names = [b"%06d" % n for n in range(count)]
-    return RunRows(pack(pa.array(names), pa.array([value] * count)))
+    return SortedRun(pack(pa.array(names), pa.array([value] * count)))
 
 
 @pytest.fixture

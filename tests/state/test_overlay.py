@@ -10,7 +10,7 @@ from penstock.state import pending
 from penstock.state.base import Sealed
 from penstock.state.memory import MemoryState
 from penstock.state.overlay import OverlayState
-from penstock.state.runs import RunRows, pack
+from penstock.state.sorted_run import SortedRun, pack
 
 keys = st.binary(min_size=1, max_size=2)
 writes = st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)), max_size=8)
@@ -39,7 +39,7 @@ def test_an_overlay_reads_as_if_its_writes_were_applied(base, above, dropped, lo
 @given(writes, writes, ends, ends, st.booleans())
 def test_a_run_above_a_map_reads_as_if_it_were_applied(base, above, lower, upper, reverse):
     rows = dict(sorted(dict(above).items()))
-    run = RunRows(pack(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary())))
+    run = SortedRun(pack(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary())))
     state, applied = MemoryState(), MemoryState()
     for each in (state, applied):
         each.map("m").write(base)
@@ -57,7 +57,7 @@ def test_a_long_run_is_iterated_in_chunks_both_ways():
     base = MemoryState()
     base.map("m").write([(b"%05d" % n, b"old") for n in range(0, 3000, 3)])
     names = [b"%05d" % n for n in range(0, 3000, 2)]
-    run = RunRows(pack(pa.array(names, pa.binary()), pa.array([b"new"] * len(names), pa.binary())))
+    run = SortedRun(pack(pa.array(names, pa.binary()), pa.array([b"new"] * len(names), pa.binary())))
     seen = OverlayState(base, {"m": Sealed(run)}).map("m")
     rows = {b"%05d" % n: b"old" for n in range(0, 3000, 3)} | dict.fromkeys(names, b"new")
     assert list(seen.range(None, None)) == sorted(rows.items())

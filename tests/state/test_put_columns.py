@@ -18,7 +18,7 @@ from penstock.state.memory import MemoryState
 from penstock.state.open import open_store
 from penstock.state.restore import Standalone
 from penstock.state.rows import RowStore
-from penstock.state.runs import RunRows
+from penstock.state.sorted_run import SortedRun
 from penstock.state.spec import Stores
 
 names = st.sampled_from(["a", "b", "c", "", "\0", "\0z", "long" * 200])
@@ -126,7 +126,7 @@ def test_rows_that_are_put_and_deleted_stay_columns_up_to_the_state(state, monke
     assert told.columns == 3
     assert told.rows == [("\0a", None, 1, 5), ("b", 3, 2, 6), ("c", 4, None, 7)]
     sealed = store.seal()
-    assert isinstance(sealed.writes, RunRows)
+    assert isinstance(sealed.writes, SortedRun)
     pending.apply(state, pending.pack({"s": sealed}))
     assert [opened(state).read(key) for key in ("\0a", "b", "c", "d")] == [None, (3, 6), (4, 7), None]
 
@@ -138,4 +138,4 @@ def test_rows_below_prefixes_are_found_in_what_was_put_by_column(state, monkeypa
     put_by_column(store, [("a0", 0, 5), ("a1", None, 6), ("a2", 4, 7)])
     under = store.rows.under
     assert under([b"b", b"a", b"c"]) == [[(b"b1", b"3")], [(b"a0", b"0"), (b"a2", b"4")], []]
-    assert isinstance(store.seal().writes, RunRows)
+    assert isinstance(store.seal().writes, SortedRun)

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.native import loader, sorted_runs
-from penstock.state import lmdb_map, lmdb_write, runs
+from penstock.state import lmdb_map, lmdb_write
+from penstock.state import sorted_run as runs
 from penstock.state.bulk import SortedRows
 from penstock.state.lmdb_store import LmdbState
 
@@ -140,7 +141,7 @@ def test_c_packs_as_python_packs(rows, skipped, stamped):
             (name, None if value is None else stamp + value)
             for (name, value), stamp in zip(packed_rows, stamps, strict=True)
         ]
-    assert list(runs.RunRows(made)) == packed_rows == sorted_runs.unpack(made)
+    assert list(runs.SortedRun(made)) == packed_rows == sorted_runs.unpack(made)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "loops", sorted_runs)
         assert runs.pack(*columns, times) == made
@@ -274,7 +275,7 @@ def test_a_dropped_map_leaves_no_run(lmdb, bulk_from_one_row):
     lmdb.map("b").write([(b"k", None)])
     assert lmdb.map("b").count() == 0
     assert lmdb.map("b")._runs == ()
-    assert lmdb.look().stat(lmdb._shelf)["entries"] == 0
+    assert lmdb.look().stat(lmdb._run_values)["entries"] == 0
     lmdb.map("a").load(sorted_rows({b"l": b"again"}))
     assert list(lmdb.map("a").range(None, None)) == [(b"l", b"again")]
 
@@ -347,7 +348,7 @@ def test_where_the_loops_are_not_built_no_run_is_made(lmdb, monkeypatch, bulk_fr
 CHANGING = """
 import struct, sys, threading, time
 import numpy as np
-from penstock.state import runs
+from penstock.state import sorted_run as runs
 
 ROWS, LARGE = 400_000, 30_000_000
 edges = np.arange(ROWS + 1, dtype=np.uint32) * 6

@@ -26,7 +26,7 @@ FIXED = frozenset({int, str, bytes, float, bool, type(None)})
 class Column:
     """Keys or values of records, in order; None is Kafka's null.
 
-    ``data`` are bytes that ``serde`` reads as the items. ``made``: they are also what it would write of them. ``told``: they came from
+    ``data`` are bytes that ``serde`` reads as the items. ``made``: they are also what it would write of them. ``on_decode``: they came from
     outside and were not read yet, nobody knows if they can be; when they are, it is told what the time went on.
 
     >>> from penstock.serde import Serdes
@@ -35,7 +35,7 @@ class Column:
     (['ann', None, 'bob'], ['bob', 'ann'], [b'1', b'2'])
     """
 
-    __slots__ = ("_at", "_complete", "_data", "_items", "_made", "_serde", "_told")
+    __slots__ = ("_at", "_complete", "_data", "_items", "_made", "_on_decode", "_serde")
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Column:
         data: pa.Array | list[bytes | None] | None = None,
         serde: Serde[Any] | None = None,
         made: bool = False,
-        told: Callable[[str], None] | None = None,
+        on_decode: Callable[[str], None] | None = None,
     ) -> None:
         assert items is not None or (data is not None and serde is not None)
         self._items = items
@@ -55,7 +55,7 @@ class Column:
         self._complete = False
         self._serde = serde
         self._made = made or (serde is not None and is_canonical(serde))
-        self._told = told
+        self._on_decode = on_decode
 
     def __len__(self) -> int:
         return len(self._items if self._items is not None else self._data)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ class Column:
 
     def check(self) -> None:
         """Raise ``Undecodable`` if these items, which nobody may have asked for, cannot be read."""
-        if self._told is not None:
+        if self._on_decode is not None:
             _ = self.items
 
     @property
@@ -97,16 +97,16 @@ class Column:
         return 8 * len(self) if self._data is None else sum(len(item or b"") for item in self._data)
 
     def _read(self, data: Any) -> list[Any]:
-        told = self._told
-        if told is None:
+        on_decode = self._on_decode
+        if on_decode is None:
             return self._decoded(data)
-        told("operators")
+        on_decode("operators")
         try:
             found = self._decoded(data)
         except Exception as error:
             raise Undecodable from error
-        told("decode")
-        self._told = None
+        on_decode("decode")
+        self._on_decode = None
         return found
 
     def _decoded(self, data: Any) -> list[Any]:

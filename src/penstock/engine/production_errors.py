@@ -38,14 +38,14 @@ class ProductionErrorHandler:
     def _asked(self, rows: Iterable[Row], limits: TopicLimits, now: int) -> Iterator[Row]:
         letters = self._work.context.config["dead_letter_topic"]
         for self._at, row in enumerate(rows):
-            taken = self._letter(row) if row[0] == letters else row
+            taken = self._dead_letter(row) if row[0] == letters else row
             said = limits.refuses(taken, now)
             if said is None:
                 yield taken
             else:
                 self.refuse(row, ProductionError(said))
 
-    def _letter(self, row: Row) -> Row:
+    def _dead_letter(self, row: Row) -> Row:
         """Return a dead letter with the nearest timestamp that its topic accepts; its own becomes a header."""
         topic, partition, key, value, time, headers = row
         context = self._work.context
@@ -72,7 +72,7 @@ class ProductionErrorHandler:
         if answer == "dead_letter":
             letters = context.config["dead_letter_topic"]
             added = error_headers(headers, origin, sinks, error)
-            context.producer.produce([self._letter((letters, None, origin.key, origin.value, timestamp, added))])
+            context.producer.produce([self._dead_letter((letters, None, origin.key, origin.value, timestamp, added))])
             work.written[letters] += 1
 
     def _origin(self) -> Origin:

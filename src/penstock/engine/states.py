@@ -86,8 +86,8 @@ class StateMachine:
         self._state = State.CREATED
         self._changed = threading.Condition()
         self._listeners: list[Listener] = []
-        self._untold: deque[tuple[State, State]] = deque()
-        self._telling = False
+        self._changes: deque[tuple[State, State]] = deque()
+        self._notifying = False
 
     @property
     def state(self) -> State:
@@ -126,7 +126,7 @@ class StateMachine:
             if new not in TRANSITIONS[old]:
                 return old
             self._state = new
-            self._untold.append((new, old))
+            self._changes.append((new, old))
             self._changed.notify_all()
         self._notify()
         return None
@@ -135,17 +135,17 @@ class StateMachine:
         """Notify listeners until no change is left. INVARIANT: only one thread does so at a time."""
         while True:
             with self._changed:
-                if self._telling or not self._untold:
+                if self._notifying or not self._changes:
                     return
-                self._telling = True
-                new, old = self._untold.popleft()
+                self._notifying = True
+                new, old = self._changes.popleft()
                 listeners = tuple(self._listeners)
             try:
                 for listener in listeners:
                     _call(listener, new, old)
             finally:
                 with self._changed:
-                    self._telling = False
+                    self._notifying = False
 
 
 def _call(listener: Listener, new: State, old: State) -> None:

@@ -77,14 +77,14 @@ class KernelChains:
 
     nodes: dict[str, NodePath | str] = field(default_factory=dict)
     below: dict[str, ChainEffects | str] = field(default_factory=dict)
-    _orders: dict[frozenset[str], tuple[str, ...] | None] = field(default_factory=dict)
+    _order_of: dict[frozenset[str], tuple[str, ...] | None] = field(default_factory=dict)
 
     def order(self, sources: frozenset[str]) -> tuple[str, ...] | None:
         """Return in which order the chains of several sources run, if their batches may go together, else None."""
-        if sources not in self._orders:
+        if sources not in self._order_of:
             chains = {name: chain for name in sorted(sources) if isinstance(chain := self.below[name], ChainEffects)}
-            self._orders[sources] = None if len(chains) < len(sources) else chain_order(chains)
-        return self._orders[sources]
+            self._order_of[sources] = None if len(chains) < len(sources) else chain_order(chains)
+        return self._order_of[sources]
 
 
 def find_chains(topology: Topology, at_once: frozenset[str], followed: frozenset[str] = _NONE) -> KernelChains:

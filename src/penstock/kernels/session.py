@@ -111,7 +111,7 @@ class _SessionFold:
         self._writes: list[Write] = []
         self._run()
         self.ends = np.array(self._ends, dtype=np.int64)
-        self._writes.sort(key=_turn)
+        self._writes.sort(key=_sequence)
 
     def _run(self) -> None:
         batch, gap = self._batch, self._fold.gap
@@ -228,7 +228,7 @@ class _SessionFold:
         return [write[2] for write in writes], [write[3] for write in writes], entries
 
 
-def _turn(write: Write) -> tuple[int, int]:
+def _sequence(write: Write) -> tuple[int, int]:
     return write[:2]
 
 

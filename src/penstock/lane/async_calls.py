@@ -35,7 +35,7 @@ class LoopCaller:
         self._runners: set[asyncio.Task[None]] = set()
         self._threads = None if spec.is_coroutine else LoopThreads(node, spec.concurrency, loop)
         self._limit = None if spec.timeout is None else spec.timeout / 1000
-        self._told = False
+        self._warned = False
 
     @property
     def under_way(self) -> int:
@@ -46,8 +46,8 @@ class LoopCaller:
         """Start a call as soon as a runner is free; to be called in the lane's thread."""
         call = Call(arguments)
         self._queue.append(call)
-        if not self._told and len(self._runners) < self._spec.concurrency:
-            self._told = True
+        if not self._warned and len(self._runners) < self._spec.concurrency:
+            self._warned = True
             self._loop.call_soon_threadsafe(self._send_runners)
         return call
 
@@ -66,7 +66,7 @@ class LoopCaller:
     # in the loop's thread
 
     def _send_runners(self) -> None:
-        self._told = False
+        self._warned = False
         for _ in range(min(len(self._queue), self._spec.concurrency - len(self._runners))):
             runner = self._loop.create_task(self._run())
             self._runners.add(runner)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.lane.mixed import Mixes, Sorted, SourceRun, Work, cut_apart, never
+from penstock.lane.mixed import Mixes, Sorted, SourceRun, Work, never, split_runs
 from penstock.lane.ordering import (
     MadeOrigins,
     NumberedOrigins,
@@ -84,7 +84,7 @@ class RawRows:
         origins = NumberedOrigins(self._topics, numbers_of_part, (key, value, headers))
         return SourceBatch(shard, source, (key, value, numbers_of_part["timestamp"]), headers, origins)
 
-    cut = staticmethod(cut_apart)
+    cut = staticmethod(split_runs)
 
 
 def envelope_batches(table: pa.Table, topics: Sequence[str], mixes: Mixes = never) -> Iterator[Work]:
@@ -135,7 +135,7 @@ class EnvelopeRows:
     def cut(batch: SourceBatch, runs: list[SourceRun]) -> Iterator[SourceBatch | ShortRun]:
         """Yield a batch or its runs; what stands for many records goes by column, however few there are."""
         if not any(run.code % 2 for run in runs):
-            yield from cut_apart(batch, runs)
+            yield from split_runs(batch, runs)
             return
         for begin, end, shard, source, code in runs:
             yield batch.part(slice(begin, end), shard, source, counted=bool(code % 2))

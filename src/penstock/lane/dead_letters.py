@@ -17,14 +17,14 @@ def order_dead_letters(
 
     ``provenance``: where the records of the batch are from, if it was of one source.
     """
-    at = [place for place in range(begin, len(outputs)) if _is_letter(outputs[place], topic)]
+    at = [place for place in range(begin, len(outputs)) if _is_dead_letter(outputs[place], topic)]
     if len(at) < 2:
         return
     for place, letter in zip(at, sorted((outputs[place] for place in at), key=_order(provenance)), strict=True):
         outputs[place] = letter
 
 
-def _is_letter(row: Row | SinkBatch, topic: str | None) -> bool:
+def _is_dead_letter(row: Row | SinkBatch, topic: str | None) -> bool:
     return isinstance(row, Row) and row.topic == topic
 
 

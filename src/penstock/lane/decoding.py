@@ -254,4 +254,4 @@ def _source_column(data: pa.Array, serde: Serde[Any], told: Callable[[str], None
     if serde == Serdes.string:
         data.cast(pa.string())
     known = serde in (Serdes.string, Serdes.bytes) or isinstance(serde, _READ_BY_NODES)
-    return Column(data=data, serde=serde, made=made, told=None if known else told)
+    return Column(data=data, serde=serde, made=made, on_decode=None if known else told)

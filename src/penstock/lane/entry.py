@@ -61,7 +61,7 @@ def read(
     worker, given = worker_for(identity, lambda: stage.value), decode_request(request)
     moves: list[Any] = []
     found, wrap, lanes = taken_in(worker, given, task, parts[task], moves), worker.wrapping(given), worker.stage.lanes
-    yield from _addressed(shuffle.addressed(found, lanes, wrap=wrap))
+    yield from _addressed(shuffle.partitioned(found, lanes, wrap=wrap))
     yield from _addressed(shuffle.moves_to_all(moves, lanes, wrap))
 
 
@@ -89,7 +89,7 @@ def run(
         yield from final
     else:
         wrap, lanes = worker.wrapping(given), worker.stage.lanes
-        yield from _addressed(shuffle.addressed(leaving, lanes, final, wrap))
+        yield from _addressed(shuffle.partitioned(leaving, lanes, final, wrap))
         if parts is not None or task == 0:  # every lane has heard of all moves, those that read each of its own
             yield from _addressed(shuffle.moves_to_all(moves, lanes, wrap))
 

@@ -45,7 +45,7 @@ class GlobalEnvironment:
         self._dead_letters: list[Row] = []
         #: the run of an epoch that the letters were last given to: (epoch, token)
         self._given: tuple[int, str] = (0, "")
-        self._told = 0
+        self._taken = 0
 
     def stores(self, request: EpochRequest) -> Mapping[str, Any]:
         """Return the stores, at the offsets of the epoch."""
@@ -87,8 +87,8 @@ class GlobalEnvironment:
         if self._given[1] == request.token:
             return []
         if self._given[0] < request.epoch:  # an epoch is run when the one before is committed
-            self._dead_letters = self._dead_letters[self._told :]
-        self._given, self._told = (request.epoch, request.token), len(self._dead_letters)
+            self._dead_letters = self._dead_letters[self._taken :]
+        self._given, self._taken = (request.epoch, request.token), len(self._dead_letters)
         return list(self._dead_letters)
 
     def _state(self) -> LmdbState:

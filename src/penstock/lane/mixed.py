@@ -40,7 +40,7 @@ class Mixed:
     def __len__(self) -> int:
         return self.end - self.begin
 
-    def apart(self) -> Iterator[SourceBatch | ShortRun]:
+    def split(self) -> Iterator[SourceBatch | ShortRun]:
         """Return the same rows apart, in the order of the lane."""
         return self.between(self.begin, self.end)
 
@@ -183,7 +183,7 @@ def stretches(edges: Sequence[int]) -> Iterator[tuple[int, int, list[tuple[int, 
         yield short[0][0], short[-1][1], short
 
 
-def cut_apart(batch: SourceBatch, runs: list[SourceRun]) -> Iterator[SourceBatch | ShortRun]:
+def split_runs(batch: SourceBatch, runs: list[SourceRun]) -> Iterator[SourceBatch | ShortRun]:
     """Yield a batch that is one run, or the short runs that it holds: their objects are made together."""
     if len(runs) == 1:
         yield batch

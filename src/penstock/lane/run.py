@@ -179,7 +179,7 @@ class StepRun:
         self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
         self._report.failures = worker.take_failures()
-        self._letters = worker.take_dead_letters(request)
+        self._dead_letters = worker.take_dead_letters(request)
         #: sources of which records have come that cannot be read
         self._undecodable: set[str] = set()
         self._since = stopwatch_us()
@@ -205,7 +205,7 @@ class StepRun:
                 task.finish()
             task.flush()
             yield from self._outgoing(shard, task)
-        yield from self._output.leaving(self._letters)
+        yield from self._output.leaving(self._dead_letters)
         yield from self._output.rest()
         self._spent("encode")
         self._report.resources = bool(self._worker.resources)
@@ -328,7 +328,7 @@ class StepRun:
         """Do so with rows of several sources."""
         for part in mixed.parts(PART):
             if len(part) == len(mixed) or not self._process_together(part, task):
-                for batch in part.apart():
+                for batch in part.split():
                     self._process(batch)
 
     def _process_records(self, batch: SourceBatch | ShortRun, task: Task) -> None:

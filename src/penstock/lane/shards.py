@@ -285,7 +285,7 @@ class Shards:
     ) -> Iterator[tuple[int, list[bytes], list[bytes | None], list[int]]]:
         """Yield those records of a source topic that became rows of a shard: not those without a key, or that cannot be read."""
         source = next(node for node in self.stage.sources.values() if node.reads(topic))
-        shards = 1 if self._gathered(topic) else self.stage.shards
+        shards = 1 if self._goes_to_one_shard(topic) else self.stage.shards
         for rows in self.reader().rows(topic, partition, start, end, most):
             mine = np.flatnonzero(shard_column(rows.keys, shards, -1) == shard)
             found = without_undecodable(rows.pick(mine.tolist()), source)
@@ -293,7 +293,7 @@ class Shards:
                 keys, values = found.keys.to_pylist(), found.values.to_pylist()
                 yield int(rows.offsets[-1]) + 1, keys, values, found.timestamps.tolist()
 
-    def _gathered(self, topic: str) -> bool:
+    def _goes_to_one_shard(self, topic: str) -> bool:
         """Whether all records of a source topic go to one shard."""
         return any(topic in self.stage.sources[name].topics for name in self.stage.plan.one_shard)
 

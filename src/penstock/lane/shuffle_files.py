@@ -15,7 +15,7 @@ from itertools import count
 import pyarrow as pa
 
 from penstock.files import telling_of_a_full_disk
-from penstock.protocol.chunk import STAGED, write_stream
+from penstock.protocol.chunk import IN_FILE, write_stream
 
 
 class ShuffleFiles:
@@ -69,7 +69,7 @@ class ShuffleFiles:
             pa.PythonFile(file, "w") as sink,
         ):
             write_stream(sink, batches)
-        return STAGED + os.fsencode(path)
+        return IN_FILE + os.fsencode(path)
 
 
 _shelves: dict[str, ShuffleFiles] = {}

@@ -53,7 +53,7 @@ class Worker:
         #: shards with pending writes of this process
         self.written: set[int] = set()
         self._numbers = count()
-        self._shuffle_files = None if stage.staging is None else shuffle_files_in(stage.staging)
+        self._shuffle_files = None if stage.shuffle_folder is None else shuffle_files_in(stage.shuffle_folder)
         self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
         self._views: tuple[str, dict[str, Any]] = ("", {})

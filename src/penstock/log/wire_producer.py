@@ -51,12 +51,12 @@ class WireProducer:
     def produce(self, rows: Iterable[Row], on_refused: OnRefused | None = None) -> None:
         """Hand over rows. One that is refused at once goes to ``on_refused``, else raises ``ProductionError``."""
         with _translated():
-            self.wire.produce(rows, _told(on_refused))
+            self.wire.produce(rows, _on_refused(on_refused))
 
     def produce_columns(self, columns: RowColumns, on_refused: OnRefused | None = None) -> None:
         """Hand over the same rows by column."""
         with _translated():
-            self.wire.produce_columns(columns, _told(on_refused))
+            self.wire.produce_columns(columns, _on_refused(on_refused))
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a group with the transaction."""
@@ -83,10 +83,10 @@ class WireProducer:
         self.wire.close()
 
 
-def _told(on_refused: OnRefused | None) -> Callable[[Row, int], None]:
-    """Return what is told of a row that was refused, and the code."""
+def _on_refused(on_refused: OnRefused | None) -> Callable[[Row, int], None]:
+    """Return the callback for a row that was refused, and the code."""
 
-    def told(row: Row, code: int) -> None:
+    def refused(row: Row, code: int) -> None:
         topic, partition, key, value, *_ = row
         size = len(key or b"") + len(value or b"")
         where = topic if partition is None else f"{topic}-{partition}"
@@ -95,7 +95,7 @@ def _told(on_refused: OnRefused | None) -> Callable[[Row, int], None]:
             raise error
         on_refused(row, error)
 
-    return told
+    return refused
 
 
 @contextlib.contextmanager

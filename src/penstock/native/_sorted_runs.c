@@ -1,4 +1,4 @@
-/* Runs: many rows in key order as one value of LMDB, read and merged without a Python object for each row. `runs.py` has the grammar.
+/* Runs: many rows in key order as one value of LMDB, read and merged without a Python object for each row. `state/sorted_run.py` has the grammar.
 
    Several runs are given newest first; of rows with one key that of the newest run counts, and a deleted one hides those below it.
 

@@ -60,7 +60,7 @@ class Cancellable:
         """Stop it, also from inside its own call; calling twice is harmless."""
         self.cancelled = True
 
-    def told(self, now: int) -> int:
+    def run_at(self, now: int) -> int:
         """Return the time that the function gets when it is called now."""
         return now if self.schedule is None else self.schedule.latest(now)
 
@@ -132,7 +132,7 @@ class PunctuationQueue:
             if punctuation.cancelled:
                 continue
             punctuation.due = due
-            run(punctuation.node, punctuation.f, punctuation.told(now))
+            run(punctuation.node, punctuation.f, punctuation.run_at(now))
             if not punctuation.cancelled:
                 self._push(punctuation.following(due, now), punctuation)
             punctuated = True

@@ -17,7 +17,7 @@ from penstock.protocol.envelope import SCHEMA
 #: a chunk is closed once it holds as many bytes
 CHUNK_BYTES = 1 << 23
 #: how a chunk begins that is the name of a file; a stream begins with four bytes of ones
-STAGED = b"file:"
+IN_FILE = b"file:"
 
 #: makes a chunk of rows
 Wrap: TypeAlias = Callable[[list[pa.RecordBatch]], bytes]
@@ -36,9 +36,9 @@ def opened_chunk(chunk: bytes | memoryview) -> pa.Table:
     >>> opened_chunk(chunk_of([pa.RecordBatch.from_pydict({"a": [1, 2]})]))["a"].to_pylist()
     [1, 2]
     """
-    if chunk[: len(STAGED)] != STAGED:
+    if chunk[: len(IN_FILE)] != IN_FILE:
         return pa.ipc.open_stream(chunk).read_all()
-    with pa.memory_map(os.fsdecode(bytes(chunk[len(STAGED) :]))) as file:
+    with pa.memory_map(os.fsdecode(bytes(chunk[len(IN_FILE) :]))) as file:
         return pa.ipc.open_stream(file).read_all()
 
 

@@ -44,7 +44,7 @@ def raw_batch(rows: RangeRows, topics: Sequence[str], stage: Stage) -> pa.Record
     """Return records as raw rows."""
     count, shards = rows.size, stage.shards
     shard = np.zeros(count, dtype=np.int32)
-    if stage.plan.steps[0].exchange and rows.topic not in stage.gathered(topics):
+    if stage.plan.steps[0].exchange and rows.topic not in stage.one_shard_topics(topics):
         shard = shard_column(rows.keys, shards, rows.partition % shards)
     headers = pa.nulls(count, pa.binary())
     if rows.headers is not None:

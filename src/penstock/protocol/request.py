@@ -35,7 +35,7 @@ class Stage:
     bootstrap_servers: str
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     #: a folder that all tasks share, for chunks on their way; None: there is none
-    staging: str | None = None
+    shuffle_folder: str | None = None
     #: names this run of the application: local state is checked once in each, what is kept in memory is gone with it
     run: str = ""
 
@@ -72,12 +72,12 @@ class Stage:
         return frozenset(topic for name in self.plan.counting for topic in self.sources[name].topics)
 
     @cached_property
-    def _gathering(self) -> list[SourceNode]:
+    def _one_shard_sources(self) -> list[SourceNode]:
         return [self.sources[name] for name in self.plan.one_shard if name in self.sources]
 
-    def gathered(self, topics: Iterable[str]) -> frozenset[str]:
+    def one_shard_topics(self, topics: Iterable[str]) -> frozenset[str]:
         """Return those of the topics whose records all go to one shard."""
-        nodes = self._gathering
+        nodes = self._one_shard_sources
         if not nodes:
             return frozenset()
         return frozenset(

@@ -19,7 +19,7 @@ CHUNK_BYTES = 1 << 22
 GOING, FINAL, MOVES = b"\0", b"\1", b"\2"
 
 
-def addressed(
+def partitioned(
     batches: Iterable[pa.RecordBatch], lanes: int, final: Iterable[bytes] = (), wrap: Wrap = chunk_of
 ) -> Iterator[tuple[int, bytes]]:
     """Yield rows in chunks, each with its lane: raw rows, or those of the envelope. ``final``: chunks that were final before.
@@ -27,7 +27,7 @@ def addressed(
     >>> from penstock.protocol.envelope import NOTE, RECORD, batch_of
     >>> records = batch_of(RECORD, pa.array([0, 1, 3]), [["in"] * 3, [0, 1, 3], [None] * 3, [b"a", b"b", b"c"], [0] * 3])
     >>> note = batch_of(NOTE, pa.array([1]), [[""], [0], [None], [b"all is well"], [0]])
-    >>> chunks = list(addressed([records, note], 2))
+    >>> chunks = list(partitioned([records, note], 2))
     >>> [(lane, chunk[:1] == FINAL) for lane, chunk in chunks]
     [(0, False), (1, False), (0, True)]
     >>> rides = []

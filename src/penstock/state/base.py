@@ -25,7 +25,7 @@ from penstock.state.cache import CacheBudget
 
 if TYPE_CHECKING:
     from penstock.state.event_time import EventTime
-    from penstock.state.runs import RunRows
+    from penstock.state.sorted_run import SortedRun
 from penstock.state.spec import StoreSpec
 
 #: passes over cached stores at one barrier; more of them do not end by themselves
@@ -97,7 +97,7 @@ class BytesStore(Protocol):
         """Put every row (value None: delete), atomically."""
         ...
 
-    def load(self, rows: OrderedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | SortedRun) -> None:
         """Put every row, atomically. Keys ascend, each comes once, and none is longer than 509 bytes: for less."""
         ...
 
@@ -159,7 +159,7 @@ class Sealed:
     ``writes`` go to the base map of the store's name; ``side`` to other maps of the shard, by their full name (a time
     index, a segment); ``drops`` names maps that go away as a whole, before the writes. ``changelog`` rows are (key,
     value, timestamp, headers), byte-equal to Kafka Streams' changelog. A Sealed is plain data: another process may
-    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``RunRows``, ``ChangelogColumns``).
+    apply it. Rows are lists, or, of a fold by column, columns that are iterated alike (``SortedRun``, ``ChangelogColumns``).
     """
 
     writes: Collection[tuple[bytes, bytes | None]] = field(default_factory=list)

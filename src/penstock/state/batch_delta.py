@@ -25,7 +25,7 @@ from penstock.serde import Serde
 from penstock.state.base import Entry, Sealed
 from penstock.state.bulk import are_short
 from penstock.state.delta import StoreDelta, order_of_places
-from penstock.state.runs import RunRows, pack
+from penstock.state.sorted_run import SortedRun, pack
 
 
 class RowsBefore(NamedTuple):
@@ -126,7 +126,7 @@ class BatchDelta:
         delta = self._delta
         if not are_short(delta.keys):
             return None
-        self.sealed = Sealed(RunRows(pack(delta.keys, delta.values, delta.times if stamped else None)))
+        self.sealed = Sealed(SortedRun(pack(delta.keys, delta.values, delta.times if stamped else None)))
         if logged:
             ordered = self._in_order
             self.sealed.changelog = ChangelogColumns(ordered.keys, ordered.values, ordered.times)

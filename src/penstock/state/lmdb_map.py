@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.state.base import OrderedRows, prefix_end
 from penstock.state.lmdb_format import LONG, PLAIN, stored_key, unpack_bucket, user_key
 from penstock.state.lmdb_write import load, put_all
-from penstock.state.runs import RunRows, find_column, loops
+from penstock.state.sorted_run import SortedRun, find_column, loops
 
 if TYPE_CHECKING:
     from penstock.state.lmdb_snapshot import LmdbSnapshot
@@ -133,7 +133,7 @@ class LmdbMap:
         if newest:
             self._state.run(self.name, partial(put_all, newest))
 
-    def load(self, rows: OrderedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | SortedRun) -> None:
         """Put every row, atomically: keys ascend, and none is so long that it is stored in a bucket."""
         if len(rows):
             self._state.make_room(2 * rows.size)

@@ -18,7 +18,7 @@ from penstock.errors import SnapshotClosed
 from penstock.state.base import BytesStore, OrderedRows
 from penstock.state.lmdb_format import run_key
 from penstock.state.lmdb_map import CHUNK, LmdbMap, Row
-from penstock.state.runs import RunRows
+from penstock.state.sorted_run import SortedRun
 
 
 class LmdbSnapshot:
@@ -169,6 +169,6 @@ class GuardedMap:
         """Refuse: a snapshot is read."""
         raise NotImplementedError("a snapshot is not written to")
 
-    def load(self, rows: OrderedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | SortedRun) -> None:
         """Refuse: a snapshot is read."""
         raise NotImplementedError("a snapshot is not written to")

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.native.loader import in_c
-from penstock.state import runs
+from penstock.state import sorted_run as runs
 from penstock.state.base import OrderedRows
 from penstock.state.lmdb_format import LONG, PLAIN, pack_bucket, run_key, stored_key, unpack_bucket, user_key
-from penstock.state.runs import RunRows, loops
+from penstock.state.sorted_run import SortedRun, loops
 
 #: whether runs are made: with the Python twin they are only read
 is_built = in_c("sorted_runs") is not None
@@ -95,14 +95,14 @@ def put_all(rows: dict[bytes, bytes | None], place: OpenMap) -> None:
         _put_sorted(stored[0], zip(stored, values, strict=True), transaction, database)
 
 
-def load(rows: OrderedRows | RunRows, place: OpenMap) -> None:
+def load(rows: OrderedRows | SortedRun, place: OpenMap) -> None:
     """Put rows in order; those of a run may be deleted."""
     if is_built and len(rows) >= BULK:
-        run = rows.run if isinstance(rows, RunRows) else runs.pack(rows.names, rows.values)
+        run = rows.run if isinstance(rows, SortedRun) else runs.pack(rows.names, rows.values)
         _make_runs_of_single_rows(place)
         place.add_run(run)
         return
-    if isinstance(rows, RunRows):
+    if isinstance(rows, SortedRun):
         put_all(dict(rows), place)
         return
     stored = rows.stored()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sortedcontainers import SortedList
 
 from penstock.state.base import OrderedRows, prefix_end
-from penstock.state.runs import RunRows
+from penstock.state.sorted_run import SortedRun
 
 #: rows fetched at a time while a range is iterated, so that a write in between is neither an error nor a copy of
 #: everything
@@ -81,7 +81,7 @@ class MemoryMap:
                     keys.add(key)
                 table[key] = value
 
-    def load(self, rows: OrderedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | SortedRun) -> None:
         """Put every row."""
         self.write(list(rows))
 

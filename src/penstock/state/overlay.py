@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.run_overlay import ReadOnlyMap, RunOverlayMap
-from penstock.state.runs import RunRows, has_deleted
+from penstock.state.sorted_run import SortedRun, has_deleted
 
 
 class OverlayMap(ReadOnlyMap):
@@ -57,7 +57,7 @@ def _above(base: BytesStore | None, written: list[Collection[tuple[bytes, bytes 
     """Return a map with rows above a base; one run without deleted rows is not unpacked."""
     if base is not None and not written:
         return base
-    if base is not None and len(written) == 1 and isinstance(run := written[0], RunRows) and not has_deleted(run.run):
+    if base is not None and len(written) == 1 and isinstance(run := written[0], SortedRun) and not has_deleted(run.run):
         return RunOverlayMap(base, run)
     return OverlayMap(base, dict(chain.from_iterable(written)))
 

@@ -21,7 +21,7 @@ import msgspec
 
 from penstock.files import telling_of_a_full_disk
 from penstock.state.base import Sealed, ShardState
-from penstock.state.runs import RunRows
+from penstock.state.sorted_run import SortedRun
 
 #: keys, values (None: a delete)
 Columns: TypeAlias = tuple[list[bytes], list[bytes | None]]
@@ -55,11 +55,11 @@ def pack(sealed: Mapping[str, Sealed]) -> bytes:
 
 
 def _split(rows: Collection[tuple[bytes, bytes | None]]) -> Columns:
-    return ([], []) if isinstance(rows, RunRows) else _lists(rows)
+    return ([], []) if isinstance(rows, SortedRun) else _lists(rows)
 
 
 def _run(rows: Collection[tuple[bytes, bytes | None]]) -> bytes | None:
-    return rows.run if isinstance(rows, RunRows) else None
+    return rows.run if isinstance(rows, SortedRun) else None
 
 
 def _lists(rows: Collection[tuple[bytes, bytes | None]]) -> Columns:
@@ -70,7 +70,7 @@ def unpack(data: bytes) -> dict[str, Sealed]:
     """Return what ``pack`` packed."""
     return {
         name: Sealed(
-            _rows(keys, values) if run is None else RunRows(run),
+            _rows(keys, values) if run is None else SortedRun(run),
             [],
             {part: _rows(*columns) for part, columns in side.items()},
             drops,
@@ -125,7 +125,7 @@ def apply(state: ShardState, data: bytes, stores: Container[str] | None = None) 
         for gone in drops:
             state.drop(gone)
         if run is not None:
-            state.map(name).load(RunRows(run))
+            state.map(name).load(SortedRun(run))
         for part, columns in {name: (keys, values), **side}.items():
             if columns[0]:
                 state.map(part).write(zip(*columns, strict=True))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.state.base import BytesStore, OrderedRows, prefix_end
-from penstock.state.runs import RunRows, find_column, loops
+from penstock.state.sorted_run import SortedRun, find_column, loops
 
 #: rows of the run fetched at a time while a range is iterated
 CHUNK = 256
@@ -34,7 +34,7 @@ class ReadOnlyMap(ABC):
         """Refuse: an overlay is read; what is written waits for the barrier."""
         raise NotImplementedError("an overlay is not written to")
 
-    def load(self, rows: OrderedRows | RunRows) -> None:
+    def load(self, rows: OrderedRows | SortedRun) -> None:
         """Refuse, as well."""
         raise NotImplementedError("an overlay is not written to")
 
@@ -43,15 +43,15 @@ class RunOverlayMap(ReadOnlyMap):
     """One map: a run without deleted rows above a base.
 
     >>> from penstock.state.memory import MemoryMap
-    >>> from penstock.state.runs import pack
+    >>> from penstock.state.sorted_run import pack
     >>> base = MemoryMap()
     >>> base.write([(b"a", b"1"), (b"b", b"2")])
-    >>> above = RunOverlayMap(base, RunRows(pack(pa.array([b"b", b"c"]), pa.array([b"new", b"3"]))))
+    >>> above = RunOverlayMap(base, SortedRun(pack(pa.array([b"b", b"c"]), pa.array([b"new", b"3"]))))
     >>> list(above.range(None, None)), above.get(b"b"), above.count()
     ([(b'a', b'1'), (b'b', b'new'), (b'c', b'3')], b'new', 3)
     """
 
-    def __init__(self, base: BytesStore, rows: RunRows) -> None:
+    def __init__(self, base: BytesStore, rows: SortedRun) -> None:
         self._base = base
         self._run = [rows.run]
 

@@ -175,7 +175,7 @@ def test_the_records_of_a_shared_store_go_to_one_shard():
     builder.stream("a").process(Nothing, stores=["all"])
     builder.stream("b").to("out")
     stage = stage_of(builder)
-    assert stage.gathered(("a", "b")) == {"a"}
+    assert stage.one_shard_topics(("a", "b")) == {"a"}
     rows = [range_rows(topic, 5, [0], [b"key"], [b"v"], [1], [()]) for topic in ("a", "b")]
     shards = [raw_batch(found, ("a", "b"), stage)["shard"].to_pylist() for found in rows]
     assert shards == [[0], [shard_of(b"key", 16)]]

@@ -65,12 +65,12 @@ class SparkExecutor:
         from penstock.engine.executor import program
 
         self._session = session
-        self._staging: ShuffleFolder | None = None
+        self._shuffle_folder: ShuffleFolder | None = None
         #: whether an epoch has left files there
-        self._staged = False
+        self._has_files = False
         if session.sparkContext.master.startswith("local"):
-            self._staging = ShuffleFolder(application_folder(stage))
-            stage = replace(stage, staging=str(self._staging.folder))
+            self._shuffle_folder = ShuffleFolder(application_folder(stage))
+            stage = replace(stage, shuffle_folder=str(self._shuffle_folder.folder))
         self._stage = stage
         self._cores = max(1, int(session.sparkContext.defaultParallelism))
         data = pickle.dumps((_import_paths(), program.dump(stage)))
@@ -88,7 +88,7 @@ class SparkExecutor:
         self._has_resources = False
         #: the resident tasks of this machine, which run inline epochs
         self._resident: ResidentTasks | None = None
-        if self._staging is not None:
+        if self._shuffle_folder is not None:
             self._resident = ResidentTasks(self._serve, min(self._cores, stage.lanes))
 
     @property
@@ -130,9 +130,9 @@ class SparkExecutor:
             return unpacked(self._jobs.run(self._stage.lanes, [self._given(entry.restore, request)]))
 
     def _run(self, request: EpochRequest, ranges: list[Range]) -> list[bytes]:
-        if self._staging is not None:
-            self._staging.sweep()
-            self._staged = True
+        if self._shuffle_folder is not None:
+            self._shuffle_folder.sweep()
+            self._has_files = True
         if self._resident is not None:
             self._resident.dismiss()
         self._name_job(f"epoch {request.epoch}: {self._steps}")
@@ -140,9 +140,9 @@ class SparkExecutor:
         return self._jobs.run(len(parts), self._functions(request, parts))
 
     def _run_inline(self, request: EpochRequest, parts: list[Part]) -> list[bytes]:
-        if self._staging is not None and self._staged:  # by the last large epoch, which is over
-            self._staging.clear()
-            self._staged = False
+        if self._shuffle_folder is not None and self._has_files:  # by the last large epoch, which is over
+            self._shuffle_folder.clear()
+            self._has_files = False
         if self._resident is not None:
             return self._resident.run(encode_request(request), parts)
         self._name_job(f"inline epoch {request.epoch}: {self._steps}")
@@ -189,12 +189,12 @@ class SparkExecutor:
         if self._has_resources:
             self._release_resources()
         self._broadcast.destroy(blocking=False)
-        if self._staging is not None:
-            self._staging.close()
+        if self._shuffle_folder is not None:
+            self._shuffle_folder.close()
 
     def _release_resources(self) -> None:
         """Have the workers close what user code keeps in them. One that Spark has ended meanwhile is not reached: it was killed."""
-        rendezvous = None if self._staging is None else str(self._staging.folder)
+        rendezvous = None if self._shuffle_folder is None else str(self._shuffle_folder.folder)
         try:
             with raising_engine_errors():
                 self._name_job("close resources")
@@ -208,8 +208,8 @@ class SparkExecutor:
         try:
             yield
         except BaseException:
-            if self._staging is not None:
-                self._staging.clear()
+            if self._shuffle_folder is not None:
+                self._shuffle_folder.clear()
             raise
 
 

@@ -1,4 +1,4 @@
-"""Runs: thousands of rows in key order as one value of LMDB, for stores that are written in bulk.
+"""Sorted runs: thousands of rows in key order as one value of LMDB, for stores that are written in bulk.
 
 ::
 
@@ -46,10 +46,10 @@ def pack(names: pa.Array, values: pa.Array, times: Any = None) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRows(Collection[tuple[bytes, bytes | None]]):
+class SortedRun(Collection[tuple[bytes, bytes | None]]):
     """The rows of a run; None: deleted.
 
-    >>> rows = RunRows(pack(pa.array([b"a", b"b"]), pa.array([b"1", None])))
+    >>> rows = SortedRun(pack(pa.array([b"a", b"b"]), pa.array([b"1", None])))
     >>> list(rows), len(rows)
     ([(b'a', b'1'), (b'b', None)], 2)
     """
