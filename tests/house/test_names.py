@@ -101,3 +101,18 @@ def test_documents_name_files_that_exist():
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|c|h|toml|md))`", document.read_text()))
         assert not [name for name in named - GONE if not any((home / name).exists() for home in homes)], document
+
+
+def test_a_decision_has_a_date_and_a_status():
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        head = path.read_text().split("**", 1)[0]
+        assert re.search(r"^Date: \d{4}-\d\d-\d\d\. Status: (accepted|superseded)", head, re.MULTILINE), path
+
+
+def test_lines_of_decisions_and_of_the_walk_have_120_characters_at_most():
+    """But for rows of tables, and what a program prints."""
+    documents = [*(ROOT / "docs" / "decisions").glob("*.md"), ROOT / "CONTRIBUTING.md"]
+    documents += [ROOT / "docs" / f"{name}.md" for name in ("walk", "formats", "sql", "schemas", "epoch")]
+    for path in documents:
+        prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert not [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")], path

@@ -1,6 +1,7 @@
 """Which operators have kernels, what the plan says of the others, and what is counted when a batch falls back."""
 
 import importlib
+import inspect
 import pkgutil
 from contextlib import closing
 
@@ -21,7 +22,8 @@ def all_operators(base=Operator):
         importlib.import_module(module.name)
     for found in base.__subclasses__():
         if found.__module__.startswith("penstock.operators."):
-            yield found
+            if not inspect.isabstract(found):
+                yield found
             yield from all_operators(found)
 
 

@@ -99,7 +99,7 @@ CHANGES = (
 )
 AS_OF = Parameter("as_of", "integer", "The version that was valid at this time, in milliseconds.")
 KEY_BODY = {"type": "object", "required": ["key"], "properties": {"key": {}}}
-LETTERS = (
+DEAD_LETTERS = (
     Parameter("node", "string", "Only what failed at this node."),
     Parameter("exception", "string", "Only this exception: its name, whole or the last part."),
     Parameter("topic", "string", "Only records of this source topic."),
@@ -138,7 +138,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(f"{STORE}/sessions/{{key:path}}", stores.get_sessions, (*KEYS, *PAGES)),
     Endpoint(f"{STORE}/versions/{{key:path}}", stores.get_versions, (*KEYS, *TIMES, AS_OF, *PAGES)),
     Endpoint(f"{STORE}/changes", change_stream.changes, CHANGES, streams=True),
-    Endpoint("/v1/dead-letters", dead_letters.list_letters, LETTERS),
+    Endpoint("/v1/dead-letters", dead_letters.list_letters, DEAD_LETTERS),
     Endpoint("/v1/dead-letters/{partition:int}/{offset:int}", dead_letters.show_letter),
     Endpoint(
         "/v1/dead-letters/redrive",

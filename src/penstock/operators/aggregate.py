@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.operators.materialized import open_rows
@@ -22,6 +22,8 @@ class StreamAggregate(Operator):
 
     A result of None deletes the row. The old value of the first update is the initializer's, as in Kafka Streams.
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("aggregator", "initializer")
 
     store: str
     initializer: Callable[[], Any]
@@ -51,11 +53,6 @@ class StreamAggregate(Operator):
             update(key, aggregator(key, value, old), old, later, headers, timestamp)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.aggregator, self.initializer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +85,8 @@ class StreamCount(Operator):
 class StreamReduce(Operator):
     """Combine the values of each key: ``reducer(agg, value)``; the first value is taken as it is."""
 
+    calls: ClassVar[tuple[str, ...]] = ("reducer",)
+
     store: str
     reducer: Callable[[Any, Any], Any]
     send_old: bool = False
@@ -110,11 +109,6 @@ class StreamReduce(Operator):
                 update(key, new, old, timestamp if later < timestamp else later, headers, timestamp)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.reducer,)
 
 
 @dataclass(frozen=True, slots=True)

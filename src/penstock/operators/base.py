@@ -177,10 +177,13 @@ class Operator(ABC):
         own = (getattr(self, name, None) for name in ("store", "shared_store", "buffer"))
         return self.scheduling or store in own
 
+    #: names of the fields that hold functions of the user's
+    calls: ClassVar[tuple[str, ...]] = ()
+
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator, for error messages."""
-        return ()
+        """The user's functions in this operator."""
+        return tuple(function for name in self.calls if (function := getattr(self, name)) is not None)
 
 
 class TableView(ABC):

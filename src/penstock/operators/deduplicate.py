@@ -51,6 +51,8 @@ class Deduplicate(Operator):
 
     timed: ClassVar[bool] = True
 
+    calls: ClassVar[tuple[str, ...]] = ("by",)
+
     store: str
     by: Callable[[Any, Any], Any]
     within: int
@@ -77,8 +79,3 @@ class Deduplicate(Operator):
             forward(key, value, timestamp, headers)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """What gives the id."""
-        return (self.by,)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
 from penstock.record import Headers
@@ -87,6 +87,8 @@ class SubscriptionSend(Operator):
         none any more                     dropped; leave and tell (old)           leave (old), always tell (none)
         deleted                           leave and tell (old)                    leave (old), always tell (none)
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("extract",)
 
     extract: Callable[..., Any]
     foreign_key: Serde[Any]
@@ -154,11 +156,6 @@ class SubscriptionSend(Operator):
     def _changed(self) -> Callable[[Any, Any], bool]:
         serialize = self.foreign_key.serialize
         return lambda new, old: new is None or serialize(new) != serialize(old)
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The extractor."""
-        return (self.extract,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +266,8 @@ class ResponseJoin(Operator):
     a tombstone.
     """
 
+    calls: ClassVar[tuple[str, ...]] = ("joiner",)
+
     table: TableView
     joiner: Callable[[Any, Any], Any]
     value: Serde[Any]
@@ -291,8 +290,3 @@ class ResponseJoin(Operator):
             forward(key, None if gone else joiner(current, value), timestamp, headers)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The joiner."""
-        return (self.joiner,)

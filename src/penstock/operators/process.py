@@ -15,8 +15,8 @@ from penstock.record import Headers, record_of
 
 
 @dataclass(frozen=True, slots=True)
-class Process(Operator):
-    """Run the Processor that ``supplier`` makes."""
+class SuppliedOperator(Operator):
+    """A node that runs what ``supplier`` makes."""
 
     timed: ClassVar[bool] = True
     scheduling: ClassVar[bool] = True
@@ -26,6 +26,16 @@ class Process(Operator):
     def __post_init__(self) -> None:
         """Refuse a supplier that cannot work while the program is built."""
         check_processor_supplier(self.supplier)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions in this operator."""
+        return (getattr(self.supplier, "process", self.supplier),)
+
+
+@dataclass(frozen=True, slots=True)
+class Process(SuppliedOperator):
+    """Run the Processor that ``supplier`` makes."""
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -50,24 +60,10 @@ class Process(Operator):
 
         return on_first if context.is_first else on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (getattr(self.supplier, "process", self.supplier),)
-
 
 @dataclass(frozen=True, slots=True)
-class ProcessValues(Operator):
+class ProcessValues(SuppliedOperator):
     """Run the FixedKeyProcessor that ``supplier`` makes."""
-
-    timed: ClassVar[bool] = True
-    scheduling: ClassVar[bool] = True
-
-    supplier: Callable[[], Any]
-
-    def __post_init__(self) -> None:
-        """Refuse a supplier that cannot work while the program is built."""
-        check_processor_supplier(self.supplier)
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""
@@ -88,11 +84,6 @@ class ProcessValues(Operator):
                 inner.key = NO_KEY
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (getattr(self.supplier, "process", self.supplier),)
 
 
 def begin(instance: Any, inner: ProcessorContext | TransformerContext, context: OperatorContext) -> None:

@@ -28,6 +28,8 @@ class SessionWindowAggregate(Operator):
 
     timed: ClassVar[bool] = True
 
+    calls: ClassVar[tuple[str, ...]] = ("initializer", "aggregator", "merger")
+
     store: str
     windows: SessionWindows
     initializer: Callable[[], Any]
@@ -40,11 +42,6 @@ class SessionWindowAggregate(Operator):
     def counts(self) -> bool:
         """Whether it counts, so that no function of the user is called."""
         return self.initializer is zero and self.aggregator is count_one and self.merger is add_counts
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The initializer, the aggregator and the merger."""
-        return (self.initializer, self.aggregator, self.merger)
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""

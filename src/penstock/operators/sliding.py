@@ -40,17 +40,14 @@ class SlidingWindowAggregate(Operator):
 
     timed: ClassVar[bool] = True
 
+    calls: ClassVar[tuple[str, ...]] = ("initializer", "aggregator")
+
     store: str
     windows: SlidingWindows
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
     emit: EmitStrategy = EmitStrategy.on_window_update
     send_old: bool = False
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The initializer and the aggregator."""
-        return (self.initializer, self.aggregator)
 
     def open(self, context: OperatorContext, forward: Forward) -> Forward:
         """Bind to one shard; return ``on_record``."""

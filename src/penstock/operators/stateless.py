@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.record import Headers
@@ -23,6 +23,8 @@ def has_key(key: Any, value: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Filter(Operator):
     """Forward the records for which ``predicate(key, value)`` holds (``negate``: does not hold)."""
+
+    calls: ClassVar[tuple[str, ...]] = ("predicate",)
 
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
@@ -41,15 +43,12 @@ class Filter(Operator):
 
         return on_record_not if self.negate else on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.predicate,)
-
 
 @dataclass(frozen=True, slots=True)
 class SelectKey(Operator):
     """Replace the key by ``mapper(key, value)``."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[[Any, Any], Any]
 
@@ -62,15 +61,12 @@ class SelectKey(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class Map(Operator):
     """Replace key and value by the pair ``mapper(key, value)``; a result that is not a pair is an error."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
@@ -86,15 +82,12 @@ class Map(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class FlatMap(Operator):
     """Replace a record by the pairs of the iterable ``mapper(key, value)``, in order."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
@@ -110,15 +103,12 @@ class FlatMap(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class MapValues(Operator):
     """Replace the value by ``mapper(value)``, or ``mapper(key, value)`` where ``with_key``. The key stays."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[..., Any]
     with_key: bool = False
@@ -135,15 +125,12 @@ class MapValues(Operator):
 
         return on_record_with_key if self.with_key else on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class FlatMapValues(Operator):
     """Replace a record by one record per item of ``mapper(value)``, or ``mapper(key, value)`` where ``with_key``."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[..., Iterable[Any]]
     with_key: bool = False
@@ -162,15 +149,12 @@ class FlatMapValues(Operator):
 
         return on_record_with_key if self.with_key else on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class Peek(Operator):
     """Call ``action(key, value)``, then forward the record as it is."""
+
+    calls: ClassVar[tuple[str, ...]] = ("action",)
 
     action: Callable[[Any, Any], Any]
 
@@ -184,15 +168,12 @@ class Peek(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.action,)
-
 
 @dataclass(frozen=True, slots=True)
 class Foreach(Operator):
     """Call ``action(key, value)`` and end the stream there."""
+
+    calls: ClassVar[tuple[str, ...]] = ("action",)
 
     action: Callable[[Any, Any], Any]
 
@@ -204,11 +185,6 @@ class Foreach(Operator):
             action(key, value)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.action,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,8 @@ class StreamStreamJoin(Operator):
 
     timed: ClassVar[bool] = True
 
+    calls: ClassVar[tuple[str, ...]] = ("joiner",)
+
     store_other: str
     windows: JoinWindows
     joiner: Callable[..., Any]
@@ -218,11 +220,6 @@ class StreamStreamJoin(Operator):
             context.on_time(emit_closed, lambda: parked.earliest(left_wait, right_wait), self.clock, in_batches=True)
         return emit_closed
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The joiner."""
-        return (self.joiner,)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamStreamSelfJoin(Operator):
@@ -233,6 +230,8 @@ class StreamStreamSelfJoin(Operator):
     """
 
     timed: ClassVar[bool] = True
+
+    calls: ClassVar[tuple[str, ...]] = ("joiner",)
 
     store: str
     windows: JoinWindows
@@ -264,8 +263,3 @@ class StreamStreamSelfJoin(Operator):
                 forward(key, itself, timestamp, headers)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The joiner."""
-        return (self.joiner,)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from penstock.errors import TopologyError
 from penstock.operators.base import Forward, Operator, OperatorContext, TableView
@@ -33,6 +33,8 @@ class StreamTableJoin(Operator):
     A difference from Kafka Streams: with ``left`` and ``grace`` a record without a key is joined with None at once
     (Kafka fails in its buffer, though without grace it does the same).
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("joiner",)
 
     table: TableView
     joiner: Callable[..., Any]
@@ -137,11 +139,6 @@ class StreamTableJoin(Operator):
         """A record waits for late rows of the table."""
         return self.grace or 0
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The joiner."""
-        return (self.joiner,)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamGlobalTableJoin(Operator):
@@ -149,6 +146,8 @@ class StreamGlobalTableJoin(Operator):
 
     The joiner's key, with ``with_key``, is the stream's.
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("select", "joiner")
 
     store: str
     select: Callable[..., Any]
@@ -173,8 +172,3 @@ class StreamGlobalTableJoin(Operator):
                 forward(key, join(key, value, None), timestamp, headers)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The selector and the joiner."""
-        return (self.select, self.joiner)

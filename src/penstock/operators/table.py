@@ -49,6 +49,8 @@ class TableFilter(Operator):
     the table is versioned, and an older version may have to be taken out.
     """
 
+    calls: ClassVar[tuple[str, ...]] = ("predicate",)
+
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
     store: str | None = None
@@ -86,15 +88,12 @@ class TableFilter(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.predicate,)
-
 
 @dataclass(frozen=True, slots=True)
 class TableMapValues(Operator):
     """Map every row's value; a tombstone stays one, without a call of ``mapper``."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[..., Any]
     with_key: bool = False
@@ -113,11 +112,6 @@ class TableMapValues(Operator):
 
         return _open_mapped(context, forward, mapped, self.store, self.send_old)
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class TableTransformValues(Operator):
@@ -128,6 +122,8 @@ class TableTransformValues(Operator):
 
     timed: ClassVar[bool] = True
     scheduling: ClassVar[bool] = True
+
+    calls: ClassVar[tuple[str, ...]] = ("supplier",)
 
     supplier: Callable[[], Any]
     store: str | None = None
@@ -156,15 +152,12 @@ class TableTransformValues(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.supplier,)
-
 
 @dataclass(frozen=True, slots=True)
 class TableToStream(Operator):
     """Forward the new value of every update, tombstones too; with ``mapper(key, value)``, under another key."""
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[[Any, Any], Any] | None = None
 
@@ -182,11 +175,6 @@ class TableToStream(Operator):
             forward(mapper(key, change.new), change.new, timestamp, headers)
 
         return on_record_mapped
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return () if self.mapper is None else (self.mapper,)
 
 
 def _open_mapped(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.operators.base import Forward, Operator, OperatorContext
 from penstock.operators.materialized import open_rows
@@ -34,6 +34,8 @@ class TableRepartitionMap(Operator):
     One update goes out where both have the same key, else the old row's removal and then the new row's arrival. A pair
     without a key or a value is left out. ``versioned``: the table is versioned, its out-of-order updates are skipped.
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("mapper",)
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
     versioned: bool = False
@@ -66,11 +68,6 @@ class TableRepartitionMap(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.mapper,)
-
 
 @dataclass(frozen=True, slots=True)
 class TableAggregate(Operator):
@@ -78,6 +75,8 @@ class TableAggregate(Operator):
 
     Nothing is subtracted where there is no aggregate yet. A result of None deletes the row.
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("adder", "subtractor", "initializer")
 
     store: str
     initializer: Callable[[], Any]
@@ -107,11 +106,6 @@ class TableAggregate(Operator):
 
         return on_record
 
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.adder, self.subtractor, self.initializer)
-
 
 @dataclass(frozen=True, slots=True)
 class TableReduce(Operator):
@@ -119,6 +113,8 @@ class TableReduce(Operator):
 
     The first row of a group is taken as it is.
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("adder", "subtractor")
 
     store: str
     adder: Callable[[Any, Any], Any]
@@ -148,8 +144,3 @@ class TableReduce(Operator):
             update(key, agg, old, later, headers, timestamp)
 
         return on_record
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The user's functions in this operator."""
-        return (self.adder, self.subtractor)

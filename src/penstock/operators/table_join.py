@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from penstock.operators.base import Forward, Lookup, Operator, OperatorContext, TableView
 from penstock.operators.materialized import open_rows
@@ -30,6 +30,8 @@ class TableTableJoin(Operator):
     ``joiner(left, right)`` on both. ``versioned``: the table that feeds this side is versioned, its out-of-order
     updates are dropped. The result's timestamp is the later one of both rows, its headers those of the update.
     """
+
+    calls: ClassVar[tuple[str, ...]] = ("joiner",)
 
     other: TableView
     joiner: Callable[[Any, Any], Any]
@@ -74,11 +76,6 @@ class TableTableJoin(Operator):
         """Return the joiner as ``(this, other) -> result``."""
         joiner = self.joiner
         return joiner if self.side == "this" else lambda this, other: joiner(other, this)
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The joiner."""
-        return (self.joiner,)
 
 
 @dataclass(frozen=True, slots=True)
