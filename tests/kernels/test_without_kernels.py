@@ -47,7 +47,10 @@ def driven():
         for topic, _, key, value, time, _ in RECORDS:
             inputs[topic].pipe(key.decode(), {"n": int(value[5:-1])}, timestamp=time)
         outputs = ("out", "other")
-        return [driver.output_topic(topic, value=Serdes.json).read_values() for topic in outputs], driver.metrics()
+        found = driver.metrics()
+        for work in found["nodes"].values():
+            del work["us"]
+        return [driver.output_topic(topic, value=Serdes.json).read_values() for topic in outputs], found
 
 
 RECORDS = [
