@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from penstock.clock import Clock
-from penstock.engine.admission import Admission, meeting
+from penstock.engine.admission import Admission, co_ordered_sources
 from penstock.engine.empty_partitions import EmptyPartitions
 from penstock.engine.offset_reset import named, reset_offsets, warn_of_moved
 from penstock.engine.sources import SourceTopics, find_topics, places_of
@@ -63,7 +63,7 @@ class Input:
         self._group = group
         self._clock = clock
         self._admission = Admission(log, topology, clock=clock, limit=max_records, align=align)
-        group_of, ordered = meeting(topology)
+        group_of, ordered = co_ordered_sources(topology)
         meets = {source: group for source, group in group_of.items() if group in ordered}
         self._empty = EmptyPartitions(meets, idle_ms)
         self._refresh_ms = refresh_ms

@@ -11,7 +11,7 @@ from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, ProductionError
 from penstock.log.base import Row, RowColumns
 from penstock.protocol.envelope import unpack_place
-from penstock.protocol.failure import HEADER_PREFIX, decide, error_headers, failed_letter
+from penstock.protocol.failure import HEADER_PREFIX, decide, error_headers, failed_dead_letter
 from penstock.record import NO_ORIGIN, Origin
 
 logger = logging.getLogger("penstock.engine")
@@ -82,7 +82,7 @@ class ProductionErrorHandler:
 
 def keep_failed_record(context: EpochContext, error: BaseException) -> None:
     """Write the record that ends the application to the dead-letter topic, if that is asked for (``dead_letter_failures``)."""
-    row = failed_letter(context.config, error)
+    row = failed_dead_letter(context.config, error)
     if row is None:
         return
     time = context.limits.of(row[0]).nearest(row[4], context.clock.now_ms())

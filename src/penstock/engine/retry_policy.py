@@ -31,7 +31,7 @@ class RetryPolicy:
     """
 
     def __init__(self, clock: Clock, pause: Callable[[float], None], outage_ms: int = LONGEST_RETRY_MS) -> None:
-        self._outage_ms = outage_ms
+        self._retry_ms = outage_ms
         self._clock = clock
         self._pause = pause
         self._since: int | None = None
@@ -52,7 +52,7 @@ class RetryPolicy:
     def _is_over(self, error: BaseException) -> bool:
         if isinstance(error, BrokerError) and error.retriable:
             self._since = self._clock.now_ms() if self._since is None else self._since
-            return self._clock.now_ms() - self._since >= self._outage_ms
+            return self._clock.now_ms() - self._since >= self._retry_ms
         self._runs += 1
         return self._runs > MOST_RUNS
 

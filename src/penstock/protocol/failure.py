@@ -23,7 +23,7 @@ from penstock.topology.functions import takes
 
 HEADER_PREFIX = "__streams.errors."
 #: topic, partition, key, value, timestamp, headers
-FailedLetter: TypeAlias = tuple[str, None, bytes | None, bytes | None, int, Headers]
+FailedDeadLetter: TypeAlias = tuple[str, None, bytes | None, bytes | None, int, Headers]
 #: what errors know besides their text: of a record, of a cluster, of Spark
 WHERE = ("node", "origin", "function")
 #: begins the last line of a dead letter's stack trace, which names the node
@@ -93,7 +93,7 @@ def decide(policy: Any, error: StreamsError, record: Any, answers: tuple[str, ..
     return str(answer)
 
 
-def failed_letter(config: Mapping[str, Any], error: BaseException) -> FailedLetter | None:
+def failed_dead_letter(config: Mapping[str, Any], error: BaseException) -> FailedDeadLetter | None:
     """Return the dead letter of the record that ends the application, if there is such a record and it is asked for."""
     origin = error.origin if isinstance(error, StreamsError) else None
     if not config["dead_letter_failures"] or not isinstance(error, StreamsError) or origin is None or not origin.topic:

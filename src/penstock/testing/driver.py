@@ -25,7 +25,7 @@ from penstock.lane.sink import Row
 from penstock.lane.source import Raw
 from penstock.lane.task_time import PUNCTUATED, RELEASED
 from penstock.log.partitioner import partition_for
-from penstock.protocol.failure import failed_letter
+from penstock.protocol.failure import failed_dead_letter
 from penstock.query.barriers import Position, position_of
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
@@ -162,7 +162,7 @@ class TopologyTestDriver:
         try:
             yield
         except StreamsError as error:
-            if (letter := failed_letter(self._config, error)) is not None:
+            if (letter := failed_dead_letter(self._config, error)) is not None:
                 topic, _, key, value, timestamp, headers = letter
                 kept = ProducedRecord(key, value, timestamp, headers, 0)
                 self._output.setdefault(topic, []).append(kept)
