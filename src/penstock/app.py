@@ -27,7 +27,9 @@ from penstock.engine.attempt import Observer
 from penstock.engine.engine import Engine
 from penstock.engine.executor.spark_session import make_session, stop_session
 from penstock.engine.recovery import OnRestore, RestoreProgress
+from penstock.engine.reset import clean_up
 from penstock.engine.reset import reset as reset_application
+from penstock.engine.reset_point import ResetPoint
 from penstock.engine.states import Listener, State, StateMachine
 from penstock.engine.topics import logged_stores
 from penstock.engine.uncaught import UncaughtErrors
@@ -46,7 +48,7 @@ from penstock.topology.topology import Topology, built
 
 logger = logging.getLogger("penstock.engine")
 
-__all__ = ["App", "Hook", "RestoreProgress", "State"]
+__all__ = ["App", "Hook", "ResetPoint", "RestoreProgress", "State"]
 
 
 class Hook(StrEnum):
@@ -77,13 +79,13 @@ class App:
         allow_topology_change: bool = False,
         **config: Any,
     ) -> None:
-        self.topology: Topology = built(topology_or_builder, "App")
         given = {**config}
         if application_id is not None:
             given["application_id"] = application_id
         if bootstrap_servers is not None:
             given["bootstrap_servers"] = bootstrap_servers
         self.config = settings.load(given, pyproject=Path("pyproject.toml"))
+        self.topology: Topology = built(topology_or_builder, "App", self.config["optimize"])
         if not self.config["application_id"]:
             raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
         check_dead_letters(self.topology, self.config)
@@ -197,11 +199,25 @@ class App:
         """Change settings of an application that runs, those that say so; they count from the next epoch on."""
         self.config.update(settings.changed(given))
 
-    def reset(self) -> dict[str, list[str]]:
-        """Forget everything: group offsets, internal topics, local state. The application must not run."""
+    def reset(self, *, to: ResetPoint | None = None) -> dict[str, list[str]]:
+        """Forget everything: group offsets, internal topics, local state. The application must not run.
+
+        ``to``: where its next start begins to read, `ResetPoint.earliest()`, `.latest()`, `.offset(n)`, `.time(ms)`.
+        """
+        self._check_stopped()
+        return reset_application(self.topology, self.config, to=to)
+
+    def clean_up(self) -> bool:
+        """Delete the local state of this machine, and nothing else; return whether there was any. It must not run.
+
+        The next start restores it from the changelogs. As Kafka's ``cleanUp``.
+        """
+        self._check_stopped()
+        return clean_up(self.config)
+
+    def _check_stopped(self) -> None:
         if self._thread is not None and self._thread.is_alive():
             raise StateError("the application runs: close it first")
-        return reset_application(self.topology, self.config)
 
     # ---- over HTTP (docs/http.md)
 

@@ -6,10 +6,12 @@ from collections import Counter
 import msgspec
 import pytest
 
-from penstock import Serdes, Stores, StreamsBuilder
+from penstock import Serdes, StateError, Stores, StreamsBuilder
+from penstock.engine.reset_point import ResetPoint
 from penstock.errors import EngineError
 from penstock.lane.checkpoint import CHECKPOINT, KEY
 from penstock.lane.shards import OLDEST_MS
+from penstock.query.queries import KeyQuery
 from penstock.state.lmdb_store import LmdbState
 
 START = 1_600_000_020_000
@@ -207,3 +209,25 @@ def test_offsets_that_the_group_has_lost_are_those_of_the_last_barrier(start, co
     counting.cluster.log.admin.delete_group(start.application_id)
     counting.say(*WORDS[:3])
     counting.check(start(counting.topology()).drain())
+
+
+def test_a_reset_says_where_to_begin_and_local_state_may_be_deleted_alone(start, cluster, counting):
+    counting.say("ant", "bee", "ant", "cow")
+    app = start.app(counting.topology())
+    app.start().wait_until_running(120_000)
+    with pytest.raises(StateError, match="close it first"):
+        app.clean_up()
+    app.query("counts", KeyQuery("cow"), at_least={(counting.lines, 1): 1}, wait_ms=60_000)
+    app.close()
+    assert app.clean_up()
+    assert not app.clean_up()
+    again = start(counting.topology())  # from the changelogs
+    assert again.restored
+    assert dict(again.view("counts").all()) == {"ant": 2, "bee": 1, "cow": 1}
+    again.close()
+    told = app.reset(to=ResetPoint.offset(1))
+    assert told["offsets"] == [f"{counting.lines}-{partition}: 1" for partition in (0, 1)]
+    assert start.application_id not in told["topics"]
+    anew = start(counting.topology()).drain()
+    assert dict(anew.view("counts").all()) == {"ant": 1, "cow": 1}
+    assert cluster.log.admin.committed(start.application_id) == {(counting.lines, 0): 2, (counting.lines, 1): 2}

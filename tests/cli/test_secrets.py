@@ -122,7 +122,7 @@ def holding_secrets(row):
         return {"nothing": HUSH} if row.name == "user_config" else KAFKA
     if row.kind in ("str", "str or None"):
         return f"https://me:{HUSH}@host"
-    assert row.kind in ("int", "int or None", "bool", "policy"), f"may a {row.kind} hold a secret?"
+    assert row.kind in ("int", "int or None", "bool", "policy", "names"), f"may a {row.kind} hold a secret?"
     return None
 
 

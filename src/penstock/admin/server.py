@@ -11,8 +11,8 @@ from typing import Any
 import uvicorn
 
 from penstock.admin.connection import MOST_HEAD, AdminConfig, AtOnce, BoundedConnection
-from penstock.config import split_address
 from penstock.errors import ConfigError
+from penstock.setting_checks import split_address
 
 logger = logging.getLogger("penstock.admin")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BootstrapOption, ClientOption, client_settings
+from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, client_settings
 from penstock.cli.output import JsonOption, print_json
 from penstock.cli.run import ApplicationOption, StateDirOption
 from penstock.clock import SystemClock
@@ -15,6 +15,7 @@ from penstock.errors import ConfigError, StateError
 
 if TYPE_CHECKING:
     from penstock.engine.record import EpochRecord
+    from penstock.engine.reset_point import ResetPoint
     from penstock.log.base import Log
     from penstock.topology.topology import Topology
 
@@ -32,6 +33,14 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Though it seems to run: it is fenced and fails.")] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Only the local state, which the next start restores.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Begin with the first records.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Begin behind the last records.")] = False,
+    to_offset: Annotated[int | None, typer.Option(help="Begin at this offset of every partition.")] = None,
+    to_datetime: Annotated[str | None, typer.Option(help="Begin at this time: ISO 8601, or milliseconds.")] = None,
+    by_duration: Annotated[str | None, typer.Option(help="Begin so long ago: 90s, 15m, 2h, 7d.")] = None,
     state_dir: StateDirOption = None,
     bootstrap: BootstrapOption = None,
     client: ClientOption = None,
@@ -42,6 +51,8 @@ def reset(
     Input and output topics stay as they are. Without offsets every source begins where its offset_reset says, at the earliest
     record if it says nothing; so what was written before is written again, after it. Only the state folder of this machine is
     deleted; other machines throw theirs away when they see that it is of an earlier life.
+
+    --to-earliest, --to-latest, --to-offset, --to-datetime and --by-duration say where all sources begin instead.
     """
     from penstock.engine.reset import reset as delete
 
@@ -51,7 +62,11 @@ def reset(
         "state_dir": None if state_dir is None else str(state_dir),
     }
     topology, config = target(address, given, client_settings(client))
-    found = delete(topology, config, dry_run=True)
+    to = _point(to_earliest, to_latest, to_offset, to_datetime, by_duration)
+    if local:
+        _clean(config, to, dry_run=dry_run, as_json=as_json)
+        return
+    found = delete(topology, config, dry_run=True, to=to)
     if dry_run or not any(found.values()):
         _show(config["application_id"], found, "would be deleted", as_json, dry_run=dry_run)
         return
@@ -60,7 +75,35 @@ def reset(
     if not yes:
         _show(config["application_id"], found, "will be deleted", as_json=False, err=True)
         typer.confirm("Go on?", abort=True, err=True)
-    _show(config["application_id"], delete(topology, config), "deleted", as_json)
+    _show(config["application_id"], delete(topology, config, to=to), "deleted", as_json)
+
+
+def _point(earliest: bool, latest: bool, offset: int | None, time: str | None, ago: str | None) -> ResetPoint | None:
+    """Return where to begin, as the options say it."""
+    from penstock.cli.times import moment_ms
+    from penstock.engine.reset_point import ResetPoint
+
+    now, points = SystemClock().now_ms(), []
+    points += [ResetPoint.earliest()] * earliest + [ResetPoint.latest()] * latest
+    points += [] if offset is None else [ResetPoint.offset(offset)]
+    points += [] if time is None else [ResetPoint.time(moment_ms(time, "--to-datetime", now))]
+    points += [] if ago is None else [ResetPoint.time(moment_ms(ago, "--by-duration", now))]
+    if len(points) > 1:
+        raise BadOption(
+            "say in one way where to begin: one of --to-earliest, --to-latest, --to-offset, --to-datetime, --by-duration"
+        )
+    return points[0] if points else None
+
+
+def _clean(config: dict[str, Any], to: ResetPoint | None, *, dry_run: bool, as_json: bool) -> None:
+    """Delete the local state alone."""
+    from penstock.engine.reset import clean_up, state_folder
+
+    if to is not None:
+        raise BadOption("--local leaves the offsets as they are: leave it out to begin elsewhere")
+    folder = str(state_folder(config))
+    found = {"folders": [folder] if clean_up(config, dry_run=dry_run) else []}
+    _show(config["application_id"], found, "would be deleted" if dry_run else "deleted", as_json, dry_run=dry_run)
 
 
 def target(
@@ -132,4 +175,5 @@ def _show(
         return
     for kind, names in found.items():
         for name in names:
-            typer.echo(f"{what}: {kind.removesuffix('s')} {name}", err=err)
+            said = "begins at" if kind == "offsets" else f"{what}: {kind.removesuffix('s')}"
+            typer.echo(f"{said} {name}", err=err)

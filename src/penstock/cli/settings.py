@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from penstock.cli.output import JsonOption, console, print_json
 from penstock.masking import HIDDEN, masked
 
+SchemaOption = Annotated[bool, typer.Option("--schema", help="Print what [tool.penstock] may hold, as JSON Schema.")]
 
-def config(as_json: JsonOption = False) -> None:
+
+def config(as_json: JsonOption = False, schema: SchemaOption = False) -> None:
     """Show every setting: name, default, meaning, and its value in this folder (environment, pyproject.toml)."""
+    if schema:
+        from penstock.config import json_schema
+
+        print_json(json_schema())
+        return
     rows = settings_here(Path("pyproject.toml"))
     if as_json:
         print_json(rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from penstock.config import POLICIES, RETRY
 from penstock.engine.limits import TopicLimits
 from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, ProductionError
@@ -13,6 +12,7 @@ from penstock.log.base import Row, RowColumns
 from penstock.protocol.envelope import unpack_place
 from penstock.protocol.failure import HEADER_PREFIX, decide, error_headers, failed_dead_letter
 from penstock.record import NO_ORIGIN, Origin
+from penstock.setting_checks import POLICIES, RETRY
 
 logger = logging.getLogger("penstock.engine")
 

@@ -61,6 +61,9 @@ def learn(
     if record is None:
         check_first_start(log, topology, application_id)
         return CommittedState(application_id, uuid.uuid4().hex, lanes, tuple(ShardRequest() for _ in range(shards)))
+    if record.epoch == 0:  # nobody has run it: `penstock reset` has said where to begin
+        fresh = tuple(ShardRequest() for _ in range(shards))
+        return CommittedState(application_id, record.incarnation, lanes, fresh, positions=record.positions)
     same = check_same(record, topology, shards, allow_change=allow_change)
     check_changelogs(log, topology, record)
     committed = CommittedState.from_record(record, lanes)

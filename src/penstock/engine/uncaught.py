@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from penstock.config import UNCAUGHT
 from penstock.errors import FencedError, describe_function
+from penstock.setting_checks import UNCAUGHT
 
 logger = logging.getLogger("penstock.engine")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NoReturn, Protocol
 
-from penstock.config import POLICIES, RETRY
 from penstock.errors import DeserializationError, StreamsError
 from penstock.lane.failing_node import failing_node, name_code, processing_error
 from penstock.lane.sink import Row, SinkBatch, refused
@@ -15,6 +14,7 @@ from penstock.operators.base import Forward
 from penstock.protocol.failed_records import FailureGroups
 from penstock.protocol.failure import decide, error_headers
 from penstock.record import Headers, Origin, Record
+from penstock.setting_checks import POLICIES, RETRY
 from penstock.topology.node import ProcessorNode, SinkNode, SourceNode
 from penstock.topology.topology import Topology
 

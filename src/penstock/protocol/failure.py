@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from penstock.config import POLICIES
 from penstock.errors import (
     ConfigError,
     EngineError,
@@ -19,6 +18,7 @@ from penstock.errors import (
     describe_function,
 )
 from penstock.record import Headers, Origin
+from penstock.setting_checks import POLICIES
 from penstock.topology.functions import takes
 
 HEADER_PREFIX = "__streams.errors."

@@ -78,9 +78,9 @@ class TopologyTestDriver:
         keep_processors: bool = False,
         auto_commit: bool = True,
     ) -> None:
-        topology = built(topology_or_builder, "the driver")
         given = {"lanes": _at_least_one(lanes, "lanes"), "shards": _at_least_one(shards, "shards")}
         self._config = settings.load({"application_id": "test-app", **given, **(config or {})}, environ={})
+        topology = built(topology_or_builder, "the driver", self._config["optimize"])
         self._config["lanes"] = min(self._config["lanes"] or lanes, self._config["shards"])
         self._states: list[ShardState] = []
         self._closed = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from penstock.errors import TopologyError, nearest
+from penstock.errors import ConfigError, TopologyError, nearest
 from penstock.operators.process import Process
 from penstock.serde import Serde, Serdes
 from penstock.state.spec import StoreSpec
@@ -299,11 +299,16 @@ def with_nodes(topology: Topology, nodes: Iterable[Node]) -> Topology:
     return other
 
 
-def built(topology_or_builder: Any, who: str) -> Topology:
-    """Return a topology as it is, or build it; ``who`` asks for it."""
+def built(topology_or_builder: Any, who: str, optimize: Sequence[str] = ()) -> Topology:
+    """Return a topology as it is, or build it; ``who`` asks for it. ``optimize``: what the configuration says."""
     if isinstance(topology_or_builder, Topology):
+        if optimize:
+            raise ConfigError(
+                f"optimize={','.join(optimize)} has no effect on a topology that is built already: give {who} the builder, "
+                "or build it so: builder.build(optimize=...)"
+            )
         return topology_or_builder
     if not hasattr(topology_or_builder, "build"):
         raise TopologyError(f"{who} takes a Topology or a StreamsBuilder, but got {topology_or_builder!r}")
-    topology: Topology = topology_or_builder.build()
+    topology: Topology = topology_or_builder.build(optimize=optimize) if optimize else topology_or_builder.build()
     return topology
