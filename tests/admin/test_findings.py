@@ -2,11 +2,13 @@
 
 import pytest
 
+from penstock.admin import overview
 from penstock.admin.findings import find
+from penstock.admin.overview import NodeTimes
 
 QUIET = {
     "state": "RUNNING", "phase": "running", "paused": False, "restore": None, "ended": None, "lag": 0, "now": None, "epoch": 7,
-    "nodes": {"fast": {"functions": [], "seconds": 1.0}, "slow": {"functions": ["f (shop.py:7)"], "seconds": 9.0}},
+    "nodes": {"fast": {"functions": []}, "slow": {"functions": ["f (shop.py:7)"]}}, "lately": None,
     "inputs": [], "groups": [], "failures": [],
 }  # fmt: skip
 GROUP = {
@@ -22,6 +24,10 @@ ENDED = {
 }
 
 
+def lately(**seconds: float) -> dict:
+    return {"elapsed": 10.0, "lag": 300, "seconds": seconds}
+
+
 def place(partition: int, watermark: int, *, idle: bool = False, lag: int = 0) -> dict:
     return {"topic": "orders", "partition": partition, "watermark": watermark, "idle": idle, "lag": lag}
 
@@ -35,7 +41,7 @@ def test_an_application_that_is_well_has_nothing_to_say():
     [
         ({"ended": ENDED}, "error", ["failed: ProcessingError", "parse", "orders-0@7", "shop.py:7"]),
         ({"groups": [GROUP]}, "error", ["3 records fail at parse: ValueError", "shop.py:12", "orders-0@7", "dead letters"]),
-        ({"lag": 500}, "warning", ["slow takes 90% of the time", "f (shop.py:7)", "500 records wait"]),
+        ({"lag": 500, "lately": lately(fast=1.0, slow=9.0)}, "warning", ["slow takes 90%", "f (shop.py:7)", "500 records wait"]),
         ({"inputs": [place(0, 90_000), place(1, 1_000)]}, "warning", ["waits for orders-1", "89 s behind orders-0", "idle_after"]),
         ({"paused": True, "lag": 4}, "warning", ["paused", "4 records wait"]),
         ({"state": "REBALANCING", "phase": "restoring", "restore": {"restored_rows": 10, "remaining_offsets": 90}}, "info",
@@ -55,8 +61,10 @@ def test_a_cause_is_named(more, level, words):
 @pytest.mark.parametrize(
     "more",
     [
-        {"lag": 500, "nodes": {name: {"functions": [], "seconds": 5.0} for name in "abc"}},
-        {"lag": 500, "nodes": {"a": {"functions": []}}},
+        {"lag": 500, "lately": lately(a=5.0, b=5.0, c=5.0)},
+        {"lag": 500, "lately": lately(fast=0.1, slow=0.9)},
+        {"lag": 500, "lately": lately(fast=1.0, slow=9.0) | {"lag": 0}},
+        {"lag": 0, "lately": lately(fast=1.0, slow=9.0)},
         {"inputs": [place(0, 90_000), place(1, 1_000, idle=True)]},
         {"inputs": [place(0, 90_000), place(1, 1_000, lag=3)]},
         {"inputs": [place(0, 9_000), place(1, 1_000)]},
@@ -70,5 +78,18 @@ def test_what_is_usual_is_not_told(more):
 
 
 def test_the_worst_comes_first():
-    found = find({**QUIET, "groups": [GROUP], "paused": True, "lag": 9, "state": "REBALANCING"})
-    assert [each["level"] for each in found] == ["error", "warning", "warning", "info"]
+    given = {**QUIET, "groups": [GROUP], "paused": True, "lag": 9}
+    assert [each["level"] for each in find(given)] == ["error", "warning"]
+    assert [each["level"] for each in find({**given, "state": "REBALANCING"})] == ["error", "info"]
+
+
+def test_where_the_time_goes_lately_is_told_between_looks(monkeypatch):
+    now = [0]
+    monkeypatch.setattr(overview, "stopwatch_us", lambda: now[0])
+    times, found = NodeTimes(), []
+    for second in range(0, 100, 10):
+        now[0] = second * 1_000_000
+        found.append(times.since({"lag": second, "nodes": {"a": {"seconds": second / 2}, "b": {}}}))
+    assert found[0] is None
+    assert found[1] == {"elapsed": 10.0, "lag": 0, "seconds": {"a": 5.0}}
+    assert found[9] == {"elapsed": 30.0, "lag": 60, "seconds": {"a": 15.0}}

@@ -2,14 +2,16 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import demo_driver
+from penstock.cli import demo_driver, demo_engine
 from penstock.cli.app import app
 from penstock.cli.demo_engine import LONGEST_DEMO_MS, DemoPlan, purchase_times
 from penstock.cli.demo_topology import WINDOW, Event, Model, events, expected
@@ -107,11 +109,41 @@ def test_live_view_draws_numbers_and_both_tables(monkeypatch, capsys):
 
 
 @pytest.mark.xdist_group("spark")
-def test_demo_on_kafka_and_spark_equals_plain_python_and_leaves_no_control_codes():
-    command = [sys.executable, "-c", "from penstock.cli import main; main()", "demo", "--plain", "--records", "600"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+def test_demo_on_kafka_and_spark_equals_plain_python_opens_its_page_and_leaves_no_control_codes(tmp_path):
+    """The browser that it opens keeps what it has got; it ends with an error, which the demo does not mind."""
+    browser = tmp_path / "browser.py"
+    fetch = "open(sys.argv[1], 'wb').write(urllib.request.urlopen(sys.argv[2]).read())"
+    browser.write_text(f"import sys, urllib.request\n{fetch}\nsys.exit(1)\n")
+    environ = {**os.environ, "BROWSER": f"{sys.executable} {browser} {tmp_path / 'page.html'} %s"}
+    command = [
+        sys.executable,
+        "-c",
+        "from penstock.cli import main; main()",
+        "demo",
+        "--plain",
+        "--open",
+        "--records",
+        "600",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, env=environ)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "All results equal those of plain Python." in result.stdout
     assert re.search(r"600 purchases in .* epochs, .* First committed result after", result.stdout)
     assert "\x1b" not in result.stdout + result.stderr
     assert "WARN" not in result.stderr
+    assert re.search(r"the page is at http://127\.0\.0\.1:\d+/\n", result.stderr)
+    assert "<title>Penstock</title>" in (tmp_path / "page.html").read_text()
+
+
+def test_a_page_that_no_browser_can_show_is_no_error(monkeypatch):
+    def fail(address):
+        tried.append(address)
+        raise OSError("no browser")
+
+    tried: list[str] = []
+    monkeypatch.setattr(demo_engine.webbrowser, "open", fail)
+    demo_engine.open_page("http://127.0.0.1:1/")
+    for thread in threading.enumerate():
+        if thread.name == "penstock-demo-browser":
+            thread.join(10)
+    assert tried == ["http://127.0.0.1:1/"]

@@ -27,6 +27,7 @@ from penstock.admin.health import Health
 from penstock.admin.inspection import installed_version
 from penstock.admin.notifier import Notifier
 from penstock.admin.openapi import describe
+from penstock.admin.overview import NodeTimes
 from penstock.admin.parameters import check_names
 from penstock.admin.routes import ENDPOINTS, PAGE, Endpoint
 from penstock.admin.served_app import ServedApp
@@ -55,6 +56,7 @@ def make_asgi(app: Any, engine: Callable[[], Engine | None], mounts: Mapping[str
     made.state.notifier = Notifier(app)
     made.state.rings = ChangeRings(app, made.state.notifier)
     made.state.health = Health(running)
+    made.state.node_times = NodeTimes()
     return made
 
 

@@ -1,4 +1,4 @@
-"""What the driver is doing at this moment: stacks of its threads, the steps of the epoch that runs."""
+"""What is done at this moment: by the threads of the driver and by its workers; the steps of the epoch that runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from penstock.admin.answers import json_answer
 from penstock.admin.inspection import barrier, served
+from penstock.admin.worker_stacks import worker_stacks
 from penstock.clock import stopwatch_us
 from penstock.engine.epoch import STEPS
 
@@ -20,14 +21,17 @@ MOST_FRAMES = 40
 
 
 async def threads(request: Request) -> Response:
-    """The stacks of the driver's threads, as they are now."""
+    """What each worker and resident task of this machine is doing now, and the stacks of the driver's threads."""
+    running = served(request)
+    workers = await running.in_thread(worker_stacks, frozenset(running.app.topology.order))
     frames = sys._current_frames()
     found = [
         {"name": thread.name, "daemon": thread.daemon, "stack": _stack(frames[thread.ident])}
         for thread in threading.enumerate()
         if thread.ident in frames
     ]
-    return json_answer({**barrier(served(request)), "threads": sorted(found, key=lambda row: str(row["name"]))})
+    found.sort(key=lambda row: str(row["name"]))
+    return json_answer({**barrier(running), "workers": workers, "threads": found})
 
 
 def _stack(frame: Any) -> list[str]:

@@ -11,8 +11,9 @@ from typing import Any
 Overview = Mapping[str, Any]
 Finding = dict[str, Any]
 
-#: a node that takes this share of the time of all nodes is named as the slow one, if records wait
-SLOW_SHARE = 0.5
+#: a node that takes this share of the time of all nodes is named as the slow one, if records wait all the time, and nodes are busy
+#: for this share of the time that passes
+SLOW_SHARE, BUSY_SHARE = 0.5, 0.3
 #: a partition whose time is this far behind that of another holds windows back
 BEHIND_MS = 10_000
 #: a step of an epoch that takes so long is told
@@ -22,8 +23,9 @@ LEVELS = ("error", "warning", "info")
 
 
 def find(overview: Overview) -> list[Finding]:
-    """Return what there is to say, the worst first."""
-    found = [finding for rule in RULES for finding in rule(overview)]
+    """Return what there is to say, the worst first. What is true only while it runs is not said of one that does not."""
+    rules = (*RULES, *(WHILE_RUNNING if overview["state"] == "RUNNING" else ()))
+    found = [finding for rule in rules for finding in rule(overview)]
     return sorted(found, key=lambda finding: LEVELS.index(finding["level"]))
 
 
@@ -68,13 +70,15 @@ def _failing(overview: Overview) -> Iterator[Finding]:
 
 
 def _slow(overview: Overview) -> Iterator[Finding]:
-    """Name the node that most of the time goes to, if records wait."""
-    nodes = {name: node["seconds"] for name, node in overview["nodes"].items() if node.get("seconds")}
-    total = sum(nodes.values())
-    if not overview["lag"] or total < 1:
+    """Name the node that most of the time goes to lately, if records wait."""
+    lately = overview["lately"]
+    if lately is None or not (overview["lag"] and lately["lag"]):
         return
-    name = max(nodes, key=lambda each: nodes[each])
-    share = nodes[name] / total
+    total = sum(lately["seconds"].values())
+    if total < BUSY_SHARE * lately["elapsed"]:
+        return
+    name = max(lately["seconds"], key=lambda each: lately["seconds"][each])
+    share = lately["seconds"][name] / total
     if share >= SLOW_SHARE:
         functions = ", ".join(overview["nodes"][name]["functions"])
         detail = f"{functions or 'no function of yours'} · {overview['lag']:,} records wait"
@@ -114,13 +118,6 @@ def _retried(overview: Overview) -> Iterator[Finding]:
         yield _finding("warning", title, f"{last['step']}: {last['message'][:300]}", "errors")
 
 
-RULES: tuple[Callable[[Overview], Iterator[Finding]], ...] = (
-    _ended,
-    _starting,
-    _paused,
-    _failing,
-    _slow,
-    _stuck,
-    _long_step,
-    _retried,
-)
+Rule = Callable[[Overview], Iterator[Finding]]
+RULES: tuple[Rule, ...] = (_ended, _starting, _failing, _retried)
+WHILE_RUNNING: tuple[Rule, ...] = (_paused, _slow, _stuck, _long_step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -18,15 +19,39 @@ from penstock.clock import SystemClock, stopwatch_us
 from penstock.engine.loop import Loop
 from penstock.topology.mermaid import node_functions
 
+#: what is lately: between so many microseconds
+LEAST_US, MOST_US = 2_000_000, 30_000_000
 #: counters and gauges by node and by store: the name here, and that of the metric
 BY_NODE = {"in": "node_records_in_total", "out": "node_records_out_total", "seconds": "node_seconds_total"}
 BY_STORE = {"entries": "store_entries", "bytes": "store_bytes", "changed": "changelog_rows_total"}
+
+
+class NodeTimes:
+    """The times of nodes as they were at the last looks, to tell where the time goes lately."""
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[int, int, dict[str, float]]] = deque()
+
+    def since(self, found: dict[str, Any]) -> dict[str, Any] | None:
+        """Note a look; return the seconds of each node since the oldest that is kept, with the lag then; None if that is too new."""
+        now = stopwatch_us()
+        seconds = {name: node["seconds"] for name, node in found["nodes"].items() if "seconds" in node}
+        if not self._looks or now - self._looks[-1][0] >= LEAST_US // 10:
+            self._looks.append((now, found["lag"], seconds))
+        while now - self._looks[0][0] > MOST_US:
+            self._looks.popleft()
+        at, lag, before = self._looks[0]
+        if now - at < LEAST_US:
+            return None
+        spent = {name: time - before.get(name, 0.0) for name, time in seconds.items()}
+        return {"elapsed": (now - at) / 1e6, "lag": lag, "seconds": spent}
 
 
 async def overview(request: Request) -> Response:
     """What the page shows: state, counters, nodes, inputs, stores, records that failed, and what to look at first."""
     running = served(request)
     found = gather(running)
+    found["lately"] = request.app.state.node_times.since(found)
     return json_answer(found | {"findings": find(found)})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -11,13 +12,19 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def resident_bytes() -> dict[str, int]:
     """Return the resident memory of the driver, and of the processes below it by what they are; pages that are shared count in each."""
     found = {"driver": _resident(os.getpid())}
-    waiting = _children(os.getpid())
-    while waiting:
-        number = waiting.pop()
-        waiting += _children(number)
+    for number in below(os.getpid()):
         kind = "jvm" if _name(number) == "java" else "workers"
         found[kind] = found.get(kind, 0) + _resident(number)
     return found
+
+
+def below(process: int) -> Iterator[int]:
+    """Yield the processes below one, by number."""
+    waiting = _children(process)
+    while waiting:
+        number = waiting.pop()
+        waiting += _children(number)
+        yield number
 
 
 def _children(number: int) -> list[int]:

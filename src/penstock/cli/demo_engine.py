@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Pause
+from threading import Thread
 
 from penstock.app import App
 from penstock.cli.demo_progress import Progress, Watch
@@ -33,6 +35,8 @@ class DemoPlan:
     rate: int
     seed: int
     master: str = "local[2]"
+    #: whether the page is opened in a browser
+    opens: bool = False
 
 
 def run(plan: DemoPlan, watch: Watch) -> Progress:
@@ -61,6 +65,9 @@ def run(plan: DemoPlan, watch: Watch) -> Progress:
         committed.start()
         stack.callback(purchases.stop)
         with running(make_app(broker, plan.master)) as app:
+            progress.page = f"http://{app.admin_address}/"
+            if plan.opens:
+                open_page(progress.page)
             Conductor(app, plan, progress, purchases, committed).conduct(show)
         committed.finish()
     progress.wanted = purchases.model.results
@@ -78,7 +85,18 @@ def make_app(broker: Broker, master: str) -> App:
         master=master,
         lanes=2,
         shards=4,
+        admin="127.0.0.1:0",
     )
+
+
+def open_page(address: str) -> None:
+    """Open the page where there is a browser; nothing is waited for, and nothing fails where there is none."""
+
+    def attempt() -> None:
+        with suppress(Exception):
+            webbrowser.open(address)
+
+    Thread(target=attempt, name="penstock-demo-browser", daemon=True).start()
 
 
 def purchase_times(plan: DemoPlan, now: int) -> Iterator[Event]:

@@ -18,6 +18,8 @@ class Progress:
     #: purchases to make; None: until somebody stops it
     total: int | None
     phase: str = "starting"
+    #: address of the page, once it is there
+    page: str | None = None
     purchases: int = 0
     #: since the jars were there, and until the first committed result was read
     milliseconds: int = 0

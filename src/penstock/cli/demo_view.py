@@ -39,10 +39,13 @@ def live() -> Iterator[Watch]:
 
 def phases(quiet: bool) -> Watch:
     """Return a watch that says each phase once, in a line on standard error; or nothing."""
-    said = ""
+    said, page = "", None
 
     def watch(progress: Progress) -> None:
-        nonlocal said
+        nonlocal said, page
+        if progress.page != page and not quiet:
+            page = progress.page
+            print(f"{progress.milliseconds / 1000:5.1f} s  the page is at {page}", file=sys.stderr, flush=True)
         if progress.phase != said and not quiet:
             said = progress.phase
             print(f"{progress.milliseconds / 1000:5.1f} s  {said}", file=sys.stderr, flush=True)
@@ -61,6 +64,8 @@ def shown(progress: Progress, spinner: Spinner) -> RenderableType:
         parts.append(gauges(progress))
     if progress.written:
         parts.append(tables(progress))
+    if progress.page is not None:
+        parts.append(Text(f"The page: {progress.page}"))
     parts.append(Text("Ctrl-C ends it, and compares the results with plain Python.", style="dim"))
     return Group(*parts)
 

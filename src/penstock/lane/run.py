@@ -25,6 +25,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.fallback import Undecodable
 from penstock.clock import StillClock, SystemClock, stopwatch_us
 from penstock.lane import ordering
+from penstock.lane.activity import ACTIVITY
 from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.dead_letters import order_dead_letters
 from penstock.lane.decoding import Sources
@@ -131,6 +132,7 @@ def _known_of(partitions: Any, known: ordering.Times, request: EpochRequest) -> 
 def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
     """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the request allows; report what is left."""
     report = TaskReport(0, lane)
+    ACTIVITY.begin(f"restoring lane {lane}")
     try:
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
             done, left = worker.shards.approach(shard, request)
@@ -148,6 +150,7 @@ class StepRun:
     def __init__(
         self, worker: Worker, request: EpochRequest, level: int, task: int, moves: list[pa.RecordBatch]
     ) -> None:
+        ACTIVITY.begin(f"epoch {request.epoch}, step {level}, lane {task}")
         self._moves = moves
         self._worker = worker
         self._stage = worker.stage

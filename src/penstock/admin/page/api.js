@@ -38,6 +38,8 @@ function askToken() {
   });
 }
 
+$("cancel").addEventListener("click", () => $("ask").close(""));
+
 let hiding = null;
 export function notice(text) {
   $("notice").textContent = text;

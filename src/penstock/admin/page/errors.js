@@ -76,7 +76,7 @@ function letterBlock(letter) {
   const source = letter.source ? `${letter.source.topic}-${letter.source.partition}@${letter.source.offset}` : "no source record";
   const more = el("div", {}, el("p", { className: "quiet" }, "…"));
   const button = el("button", { type: "button", disabled: letter.redriven !== null, on: { click: () => redrive({ positions: [[letter.partition, letter.offset]] }, button) } }, letter.redriven === null ? "Redrive" : "Redriven");
-  const line = el("summary", {}, `${source} · ${letter.exception || "late"} at ${letter.node || "?"} · ${moment(letter.timestamp)}`);
+  const line = el("summary", {}, `${source} · ${letter.exception || "late"} at ${letter.node || "?"} · ${moment(letter.timestamp)}${letter.redriven === null ? "" : " · redriven"}`);
   const block = el("details", { className: "group letter", dataset: { place } }, line, el("p", {}, letter.reason || ""), button, more);
   block.addEventListener("toggle", async () => block.open && more.replaceChildren(...(await whole(place))), { once: true });
   return block;

@@ -22,7 +22,7 @@ function showStrip(now) {
   $("state").textContent = now.paused && now.state === "RUNNING" ? "PAUSED" : now.state;
   $("state").className = `pill ${now.paused ? "warn" : STATES[now.state] || ""}`;
   const step = now.now;
-  $("step").textContent = step && step.for_us > 1e6 ? `${step.step} of epoch ${step.epoch}, ${span(step.for_us / 1e6)}` : now.state === "RUNNING" ? "" : now.phase;
+  $("step").textContent = step && step.for_us > 1e6 ? `${step.step} of epoch ${step.epoch}, ${span(step.for_us / 1e6)}` : now.state === "REBALANCING" ? now.phase : "";
   $("pause").hidden = now.state !== "RUNNING" || !now.token;
   $("pause").textContent = now.paused ? "Resume" : "Pause";
   const age = now.last_commit_at === null ? null : Math.max(0, (now.now_ms - now.last_commit_at) / 1000);

@@ -90,6 +90,7 @@ function paint() {
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   const { width, bar } = shape();
+  if (!epochs.length) return;
   const longest = scale(epochs);
   axis(pen, style, longest, width, height);
   const colours = steps.map((_, n) => style.getPropertyValue(`--s${n % 8}`));
@@ -97,9 +98,9 @@ function paint() {
     const x = LEFT + width - (epochs.length - number) * bar;
     let y = height - 4;
     for (const [step, us] of parts(epoch)) {
-      const high = (us / longest) * (height - 16);
+      const high = Math.min((us / longest) * (height - 16), y);
       pen.fillStyle = colours[steps.indexOf(step)];
-      pen.fillRect(x, Math.max(0, y - high), Math.max(bar - (bar > 3 ? 1 : 0), 0.6), high);
+      pen.fillRect(x, y - high, Math.max(bar - (bar > 3 ? 1 : 0), 0.6), high);
       y -= high;
     }
     if (number === chosen) [(pen.strokeStyle = style.getPropertyValue("--ink")), pen.strokeRect(x - 0.5, Math.max(1, y - 1), bar + 1, height - 4 - y + 1)];

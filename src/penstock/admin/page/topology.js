@@ -20,8 +20,8 @@ export async function loadTopology() {
   const [data, text] = await Promise.all([get("v1/topology"), fetch("v1/topology?format=svg").then((answer) => answer.text())]);
   notes = data.notes;
   nodes = Object.fromEntries(data.subtopologies.flatMap((part) => part.nodes).map((node) => [node.name, node]));
-  const picture = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-  picture.querySelector("style")?.remove(); // the page has its own
+  // without its style: the page has its own, and its policy takes no other
+  const picture = new DOMParser().parseFromString(text.replace(/<style>[^]*?<\/style>/, ""), "image/svg+xml").documentElement;
   $("picture").replaceChildren(picture);
   for (const g of picture.querySelectorAll('g[data-kind="node"]')) {
     g.id = `node-${g.dataset.name}`;
