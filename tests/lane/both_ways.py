@@ -40,6 +40,7 @@ from penstock.protocol.report import decode_report
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 from penstock.protocol.timing import ObservedTimes, Timing
 from penstock.state import lmdb_write
+from penstock.state.spec import StoreKind
 
 SHARDS = 2
 #: of tests that ask how records went, not what came of them: with ``PENSTOCK_KERNELS=0`` all go one by one
@@ -106,6 +107,10 @@ class Runs:
         policies = {f"on_{name}_error": policy for name in ("processing", "deserialization", "production")}
         config = configuration.load({"application_id": "app", "dead_letter_topic": "dead", **policies}, environ={})
         plan = make_plan(builder.build(optimize=optimize))
+        #: either side of an outer join gives out what waits of both
+        stores = plan.topology.stores
+        outer = {name for name, spec in stores.items() if spec.kind is StoreKind.OUTER_JOIN}
+        self._either = {node for node in plan.topology.nodes if outer.intersection(plan.topology.stores_of(node))}
         self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
         self._worker = Worker(self._stage)
         self.left_open.add(self)
@@ -186,7 +191,8 @@ class Runs:
             if not records_in + records_out:  # it only had time
                 continue
             before = seen["nodes"].get(node, (0, 0))
-            seen["nodes"][node] = before[0] + records_in, before[1] + records_out
+            out = 0 if node in self._either else records_out  # what comes of both is the next node's
+            seen["nodes"][node] = before[0] + records_in, before[1] + out
         for topic, partition, time in report.reached:
             self._reached[topic, partition] = max(time, self._reached.get((topic, partition), -1))
         seen["reached"] = dict(self._reached)
