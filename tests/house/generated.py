@@ -57,6 +57,25 @@ A metric has samples once something was measured. The setting `metrics_names` ch
 the last column where there is one (as Micrometer spells it), else Penstock's; or `both`.
 
 {table}
+
+## Metrics of your own
+
+A processor counts through its context; the numbers come to the driver with the barrier, so that an epoch that is run again counts once.
+
+```python
+class Orders(Processor):
+    def process(self, record):
+        self.context.metrics.counter("orders").inc()
+        self.context.metrics.gauge("last_price").set(record.value["price"])
+        self.context.metrics.histogram("prices", (10, 100, 1000)).observe(record.value["price"])
+```
+
+They are `penstock_user_orders_total`, `penstock_user_last_price` (of each lane the last one that was set) and `penstock_user_prices`, with
+the label `node`. The bounds of a histogram are for seconds if none are given. `driver.metrics()["user"]` shows them in tests.
+
+Counts of nodes are exact, by record and by batch. Their times are measured for every batch; of records that go one by one the first of
+each run and every 61st are, and the others are taken to be like these. Nodes of global tables are not counted: every worker has its own.
+Rows that wait in a left or outer join of streams are counted at either of its two nodes.
 """
 
 GENERATED: dict[str, Callable[[], str]] = {

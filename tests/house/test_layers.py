@@ -26,6 +26,7 @@ GROUND = {
     "masking",
     "files",
     "freed_memory",
+    "distribution",
 }
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -38,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "masking": set(),
     "files": {"errors"},
     "freed_memory": set(),
+    "distribution": set(),
     "strict": {"errors"},
     "cron": {"errors"},
     "schedule": {"errors", "durations", "cron"},

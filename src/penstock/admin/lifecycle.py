@@ -66,10 +66,11 @@ class AdminEndpoints:
 
     def metric_samples(self) -> dict[str, list[dict[str, Any]]]:
         """Return the numbers of ``/metrics``, but those of the server itself."""
-        from penstock.admin.measurement import as_data, measure
+        from penstock.admin.measurement import as_data, measure, user_table
         from penstock.admin.served_app import ServedApp
 
-        return as_data(measure(ServedApp(self._app, self._engine)))
+        running = ServedApp(self._app, self._engine)
+        return as_data(measure(running), user_table(running))
 
     def start(self) -> None:
         """Listen, if the setting ``admin`` says where; raise ``ConfigError`` if that cannot be."""

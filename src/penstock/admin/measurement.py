@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.admin.inspection import installed_version
-from penstock.admin.metric_table import BY_NAME, MetricKind
+from penstock.admin.metric_table import BY_NAME, Metric, MetricKind, user_metric
 from penstock.admin.processes import resident_bytes
 from penstock.admin.served_app import ServedApp
 from penstock.clock import SystemClock
+from penstock.distribution import Distribution
+from penstock.engine.final_results import final_metric
 from penstock.engine.fingerprint import fingerprint
 from penstock.engine.loop import Loop
-from penstock.engine.meters import Distribution
 from penstock.engine.states import State
+from penstock.engine.totals import Totals
+from penstock.plan.plan import Plan
+from penstock.query.service import Queries
 
 
 class Sample(NamedTuple):
@@ -30,6 +35,8 @@ def measure(running: ServedApp) -> Iterator[Sample]:
     yield from _of_application(running)
     if running.engine is not None:
         yield Sample("lanes", (), running.engine.stage.lanes)
+        if running.engine.queries is not None:
+            yield from _of_queries(running.engine.queries)
         yield from _of_machine(running.engine.stage.state_dir)
         if running.engine.executor is not None:
             yield Sample("resident_tasks", (), running.engine.executor.resident_tasks)
@@ -37,14 +44,23 @@ def measure(running: ServedApp) -> Iterator[Sample]:
     if loop is not None:
         yield from _of_epochs(loop)
         yield from _of_input(loop)
+        yield from _of_user(loop.totals)
         yield from _of_output(loop, running.app.config["dead_letter_topic"])
+        if running.engine is not None:
+            yield from _of_plan(loop.totals, running.engine.stage.plan)
 
 
-def as_data(samples: Iterator[Sample]) -> dict[str, list[dict[str, Any]]]:
+def user_table(running: ServedApp) -> dict[str, Metric]:
+    """Return the metrics of user code that have been used, by name: rows like those of the table."""
+    kinds = {} if running.loop is None else dict(running.loop.totals.user.kinds)
+    return {metric.name: metric for metric in (user_metric(name, kind) for name, kind in kinds.items())}
+
+
+def as_data(samples: Iterator[Sample], user: Mapping[str, Metric]) -> dict[str, list[dict[str, Any]]]:
     """Return samples as plain data, by the whole name of the metric; of a distribution its count and sum."""
     found: dict[str, list[dict[str, Any]]] = {}
     for name, labels, value in samples:
-        row: dict[str, Any] = dict(zip(BY_NAME[name].labels, labels, strict=True))
+        row: dict[str, Any] = dict(zip((BY_NAME.get(name) or user[name]).labels, labels, strict=True))
         if isinstance(value, Distribution):
             row |= {"count": value.cumulative()[-1], "sum": value.total}
         else:
@@ -97,7 +113,8 @@ def _of_epochs(loop: Loop) -> Iterator[Sample]:
         yield Sample("commit_duration_seconds", (), meters.commits)
         yield Sample("epoch_records", (), meters.records)
         yield Sample("epoch_bytes", (), meters.bytes)
-    yield Sample("records_consumed_total", (), totals.records_in)
+    for (topic, partition), count in dict(totals.read).items():
+        yield Sample("records_consumed_total", (topic, str(partition)), count)
     yield Sample("bytes_consumed_total", (), meters.consumed_bytes)
 
 
@@ -121,8 +138,45 @@ def _of_input(loop: Loop) -> Iterator[Sample]:
         yield Sample("event_time_lag_seconds", (topic,), (now - watermark) / 1000)
 
 
+def _of_plan(totals: Totals, plan: Plan) -> Iterator[Sample]:
+    """Yield what the plan gives a meaning: which nodes give final results, which steps have an exchange before them."""
+    for step in plan.steps:
+        if step.exchange and totals.sizes[step.level]:
+            yield Sample("exchange_bytes_total", (str(step.level),), totals.sizes[step.level])
+    for node, work in dict(totals.nodes).items():
+        metric = final_metric(plan.topology, node)
+        if metric is not None:
+            yield Sample(metric, (node,), work.records_out)
+
+
+def _of_user(totals: Totals) -> Iterator[Sample]:
+    for name, values in dict(totals.user.values).items():
+        metric = user_metric(name, totals.user.kinds[name])
+        for labels, value in dict(values).items():
+            yield Sample(metric.name, labels, value)
+
+
+def _of_queries(queries: Queries) -> Iterator[Sample]:
+    for asked, count in dict(queries.meter.counts).items():
+        yield Sample("queries_total", asked, count)
+    for answered, seconds in dict(queries.meter.seconds).items():
+        yield Sample("query_seconds", answered, seconds)
+    yield Sample("open_snapshots", (), queries.open_readings())
+
+
+def _errors(totals: Totals) -> Counter[tuple[str, str, str]]:
+    found: Counter[tuple[str, str, str]] = Counter()
+    for group in totals.failures.groups():
+        found[group.reason, group.action, group.node] += group.count
+    return found
+
+
 def _of_output(loop: Loop, dead_letter_topic: str | None) -> Iterator[Sample]:
     totals, meters = loop.totals, loop.meters
+    for (metric, labels), count in dict(totals.events).items():
+        yield Sample(metric, labels, count)
+    for failed, count in _errors(totals).items():
+        yield Sample("errors_total", failed, count)
     for node, work in dict(totals.nodes).items():
         yield Sample("node_records_in_total", (node,), work.records_in)
         yield Sample("node_records_out_total", (node,), work.records_out)

@@ -33,6 +33,7 @@ class Metric:
     kafka_streams: str | None = None
 
 
+NODE = "kafka_stream_processor_node"
 PARTITION = ("topic", "partition")
 METRICS: tuple[Metric, ...] = (
     Metric("info", I, ("version", "fingerprint", "guarantee"), "Version of Penstock, and the topology that runs."),
@@ -52,7 +53,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("epoch_retries_total", C, ("reason",), "Attempts of epochs that failed and were run again, by error."),
     Metric("commit_duration_seconds", H, (), "From the begin of the transaction to its commit."),
     Metric("last_commit_timestamp_seconds", G, (), "When the last epoch was committed, as Unix time."),
-    Metric("records_consumed_total", C, (), "Records read from source topics.", "kafka_stream_topic_records_consumed_total"),
+    Metric("records_consumed_total", C, PARTITION, "Records read from source topics.", "kafka_stream_topic_records_consumed_total"),
     Metric("bytes_consumed_total", C, (), "Bytes of these records, as they are held when read."),
     Metric("lag_records", G, PARTITION, "Offsets that wait to be read.", "kafka_consumer_fetch_manager_records_lag"),
     Metric("position_offset", G, PARTITION, "The next offset to read, as of the last barrier."),
@@ -60,9 +61,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("watermark_timestamp_seconds", G, PARTITION, "How far the event time of the partition has come, as Unix time."),
     Metric("partition_idle", G, PARTITION, "1 while the partition is quiet, and no time is held back for it."),
     Metric("event_time_lag_seconds", G, ("topic",), "How far the slowest partition that is waited for is behind the clock."),
-    Metric("node_records_in_total", C, ("node",), "Records that came to a node.", "kafka_stream_processor_node_process_total"),
+    Metric("node_records_in_total", C, ("node",), "Records that came to a node.", f"{NODE}_process_total"),
     Metric("node_records_out_total", C, ("node",), "Records that a node has forwarded to the next ones."),
     Metric("node_seconds_total", C, ("node",), "Time of all lanes in a node, without nodes below; of single records sampled."),
+    Metric("suppress_emitted_total", C, ("node",), "Rows that a suppress node has given out.", f"{NODE}_suppression_emit_total"),
+    Metric("final_results_total", C, ("node",), "Results of windows, given out as these close.", f"{NODE}_emit_final_records_total"),
+    Metric("punctuations_total", C, ("node", "clock"), "Calls of punctuators and of time-driven sources: wall_clock, stream."),
+    Metric("timers_fired_total", C, ("node",), "Timers of keys that have fired."),
+    Metric("errors_total", C, ("kind", "action", "node"), "Records at which something failed, by what the policy said."),
+    Metric("exchange_bytes_total", C, ("step",), "Bytes of records that came to a step by an exchange."),
     Metric("records_dropped_total", C, ("node", "reason"), "Records that were dropped.", "kafka_stream_task_dropped_records_total"),
     Metric("batch_fallbacks_total", C, ("node", "reason"), "Batches that went to the record path."),
     Metric("records_produced_total", C, ("topic",), "Rows written to sink topics.", "kafka_stream_topic_records_produced_total"),
@@ -75,11 +82,25 @@ METRICS: tuple[Metric, ...] = (
     Metric("restore_duration_seconds", G, (), "From the start of the application to the end of the restore."),
     Metric("state_disk_free_bytes", G, (), "Bytes that are free where the local state is."),
     Metric("process_resident_bytes", G, ("process",), "Memory of the driver, of the JVM and of the workers of this machine."),
+    Metric("queries_total", C, ("store", "query", "outcome"), "Queries of stores: answered, or the error."),
+    Metric("query_seconds", H, ("store", "query"), "Time of queries, up to the first row of those that give many."),
+    Metric("open_snapshots", G, (), "Snapshots and scans that are open.", "kafka_stream_state_num_open_iterators"),
     Metric("subscribers", G, (), "Streams of events and changes that are open."),
     Metric("http_requests_total", C, ("route", "code"), "Requests to the admin endpoints."),
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in METRICS}
+
+
+def user_metric(name: str, kind: str) -> Metric:
+    """Return the row of a metric of user code.
+
+    >>> user_metric("orders", "counter").name
+    'user_orders_total'
+    """
+    suffix = "_total" if kind == MetricKind.COUNTER.value else ""
+    labels = ("node", "lane") if kind == MetricKind.GAUGE.value else ("node",)
+    return Metric(f"user_{name.removesuffix('_total')}{suffix}", MetricKind(kind), labels, "A metric of user code.")
 
 
 def table() -> str:

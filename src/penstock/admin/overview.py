@@ -13,7 +13,7 @@ from penstock.admin.answers import json_answer
 from penstock.admin.error_report import ended
 from penstock.admin.findings import find
 from penstock.admin.inspection import barrier, served
-from penstock.admin.measurement import as_data, measure
+from penstock.admin.measurement import as_data, measure, user_table
 from penstock.admin.served_app import ServedApp
 from penstock.clock import SystemClock, stopwatch_us
 from penstock.engine.loop import Loop
@@ -58,7 +58,7 @@ async def overview(request: Request) -> Response:
 def gather(running: ServedApp) -> dict[str, Any]:
     """Return the numbers as they are now; those of the loop are empty before there is one."""
     app, loop = running.app, running.loop
-    samples = as_data(measure(running))
+    samples = as_data(measure(running), user_table(running))
     return {
         "application_id": app.application_id,
         "state": str(app.state),

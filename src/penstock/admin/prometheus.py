@@ -18,10 +18,10 @@ from starlette.responses import Response
 
 from penstock.admin.answers import HEADERS
 from penstock.admin.inspection import served
-from penstock.admin.measurement import Sample, measure
+from penstock.admin.measurement import Sample, measure, user_table
 from penstock.admin.metric_table import METRICS, Metric, MetricKind
 from penstock.admin.served_app import ServedApp
-from penstock.engine.meters import Distribution
+from penstock.distribution import Distribution
 
 FAMILIES = {
     MetricKind.COUNTER: CounterMetricFamily,
@@ -34,7 +34,9 @@ FAMILIES = {
 class Collector:
     """What prometheus-client asks for families; a registry of its own, so that others in this process stay out."""
 
-    def __init__(self, samples: Iterable[Sample], application_id: str, names: str) -> None:
+    def __init__(self, samples: Iterable[Sample], application_id: str, names: str, user: Iterable[Metric] = ()) -> None:
+        #: metrics of user code
+        self._user = tuple(user)
         self._samples = samples
         self._application_id = application_id
         self._names = names
@@ -44,7 +46,7 @@ class Collector:
         by_name: dict[str, list[Sample]] = {}
         for sample in self._samples:
             by_name.setdefault(sample.name, []).append(sample)
-        for metric in METRICS:
+        for metric in (*METRICS, *self._user):
             if metric.name in by_name:
                 for name in self._shown(metric):
                     yield self._family(metric, name, by_name[metric.name])
@@ -91,5 +93,5 @@ async def metrics(request: Request) -> Response:
     samples = list(await running.in_thread(list, all_samples(running, state.requests, state.notifier.subscribers)))
     config = running.app.config
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    text = encode(Collector(samples, config["application_id"], config["metrics_names"]))
+    text = encode(Collector(samples, config["application_id"], config["metrics_names"], user_table(running).values()))
     return Response(text, 200, {**HEADERS, "content-type": media_type})

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 
+from penstock.distribution import SECONDS, Distribution
 from penstock.engine.history import CommittedEpoch
 
-#: upper bounds, in seconds, records and bytes
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+#: upper bounds, in records and bytes
 RECORDS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 #: steps that are not part of the commit
 RUNNING = ("run lanes",)
-
-
-class Distribution:
-    """How often values were up to each bound, how many there were, and their sum.
-
-    >>> found = Distribution((1, 10))
-    >>> for value in (1, 4, 50):
-    ...     found.add(value)
-    >>> found.cumulative(), found.total
-    ([1, 2, 3], 55.0)
-    """
-
-    __slots__ = ("_counts", "bounds", "total")
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def add(self, value: float) -> None:
-        """Add a value."""
-        self._counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def cumulative(self) -> list[int]:
-        """Return how many values were up to each bound; the last number is that of all."""
-        found, sum_ = [], 0
-        for count in tuple(self._counts):
-            sum_ += count
-            found.append(sum_)
-        return found
 
 
 class Meters:

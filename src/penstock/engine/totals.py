@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.engine.user_totals import UserTotals
 from penstock.engine.work import Work
 from penstock.processor.node_meter import NodeWork
 from penstock.protocol.failed_records import FailureGroups
@@ -30,6 +31,13 @@ class Totals:
     failures: FailureGroups = field(default_factory=FailureGroups)
     #: node → records in, records out, microseconds
     nodes: dict[str, NodeWork] = field(default_factory=dict)
+    #: records read, by topic and partition
+    read: Counter[tuple[str, int]] = field(default_factory=Counter)
+    #: bytes of records that came to a step, by its level
+    sizes: Counter[int] = field(default_factory=Counter)
+    #: (metric, its labels) → how often
+    events: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    user: UserTotals = field(default_factory=UserTotals)
     retries: int = 0
     #: microseconds by step of the driver, and by phase of the lanes, of all epochs and of the last one
     spent: Counter[str] = field(default_factory=Counter)
@@ -52,6 +60,12 @@ class Totals:
                 self.dropped[node, reason] += count
             for node, reason, count in report.fallbacks:
                 self.fallbacks[node, reason] += count
+            for topic, partition, count in report.read:
+                self.read[topic, partition] += count
+            for metric, labels, count in report.events:
+                self.events[metric, labels] += count
+            self.sizes[report.level] += report.size
+            self.user.add(report.task, report.user)
             for node, *done in report.nodes:
                 self.nodes[node] = self.nodes.get(node, NodeWork()).plus(NodeWork(*done))
         self.profile = {f"lane: {phase}": phases[phase] for phase in PHASES if phase in phases} | self.last

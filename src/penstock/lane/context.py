@@ -13,6 +13,7 @@ from penstock.operators.base import Forward
 from penstock.processor.punctuation import Cancellable
 from penstock.processor.scope import GlobalStoreView, KeyScope, ScopedStore
 from penstock.processor.timers import Stoppable
+from penstock.processor.user_metrics import CollectedMetrics
 from penstock.record import Headers, Origin, Record
 from penstock.schedule import Schedule
 from penstock.serde import Serdes
@@ -134,6 +135,15 @@ class NodeContext:
         """Run a batch through this node record by record: its kernel has sorted out what a function failed at, or deletes."""
         self._task.fell_back(self.node, "failed_or_deleted")
         self._task.process_counted(self.node, batch)
+
+    @property
+    def user_metrics(self) -> CollectedMetrics:
+        """What user code counts."""
+        return self._task.meter.user
+
+    def count_event(self, metric: str, *labels: str) -> None:
+        """Count something that happened at this node."""
+        self._task.meter.count(metric, self.node, *labels)
 
     def count_out(self, count: int) -> None:
         """Count records that this node has forwarded as a batch."""

@@ -212,8 +212,14 @@ class StepRun:
         yield from self._output.rest()
         self._spent("encode")
         self._report.resources = bool(self._worker.resources)
-        self._report.nodes = [(node, *work) for node, work in self._meter.work().items()]
+        self._report_work()
         yield self._output.note(self._report)
+
+    def _report_work(self) -> None:
+        meter = self._meter
+        self._report.nodes = [(node, *work) for node, work in meter.work().items()]
+        self._report.events = [(*event, count) for event, count in meter.events.items()]
+        self._report.user = [(*metric,) for metric in meter.user.collected()]
 
     def _wake(self) -> None:
         """Do what the wall clock makes due, before the first record."""
@@ -237,6 +243,7 @@ class StepRun:
         self._report.records += len(table)
         self._report.size += table.nbytes
         rows = ordering.numbered(table)
+        self._report.read += _counted(rows, request.topics)
         told = "reached" in table.column_names
         if not told:
             rows = self._sources.extract_times(rows, request.topics, request.source_of, self._reached)
@@ -556,6 +563,16 @@ def _greatest(rows: SourceRows, column: Any, topics: Sequence[str]) -> ordering.
     greatest = np.maximum.reduceat(column[order], edges).tolist()
     places = (divmod(at, PARTITIONS) for at in place[order[edges]].tolist())
     return {(topics[topic], partition): time for (topic, partition), time in zip(places, greatest, strict=True)}
+
+
+def _counted(rows: SourceRows, topics: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return how many rows there are of each partition."""
+    if not len(rows.offset):
+        return []
+    width = int(rows.partition.max()) + 1
+    counts = np.bincount(rows.topic.astype(np.int64) * width + rows.partition)
+    found = ((divmod(at, width), int(counts[at])) for at in np.flatnonzero(counts).tolist())
+    return [(topics[topic], partition, count) for (topic, partition), count in found]
 
 
 def _join(handed: dict[str, Sealed], store: str, sealed: Sealed) -> None:

@@ -383,6 +383,7 @@ class Task:
         sub = (WOKEN, self.shard) if origin.topic is None else (PUNCTUATED, self._numbers[node], self.shard)
         self.placed = origin._replace(key=None, value=None, headers=(), sub=sub)
         self.origin = NO_ORIGIN._replace(timestamp=timestamp)
+        self.meter.count("punctuations_total", node, "wall_clock" if origin.topic is None else "stream")
         try:
             self.meter.timed(node, f, timestamp)
             self._forward_at_once()

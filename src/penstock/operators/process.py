@@ -92,6 +92,7 @@ def begin(instance: Any, inner: ProcessorContext | TransformerContext, context: 
     close = getattr(instance, "close", None)
 
     def fire(timestamp: int, key: Any) -> None:
+        context.count_event("timers_fired_total")
         if not isinstance(inner, FixedKeyProcessorContext):
             instance.on_timer(timestamp, key, inner)
             return

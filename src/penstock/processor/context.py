@@ -12,6 +12,7 @@ from penstock.processor.fixed_key import KEY_IS_FIXED, FixedKeyRecord
 from penstock.processor.punctuation import PunctuationType, Punctuator
 from penstock.processor.resources import Resources
 from penstock.processor.timers import AlarmHost, Stoppable, TimerService
+from penstock.processor.user_metrics import CollectedMetrics, NodeMetrics
 from penstock.record import Headers, Origin, Record, RecordMetadata
 
 T = TypeVar("T")
@@ -48,6 +49,15 @@ class NodeHost(AlarmHost, Protocol):
     @property
     def resources(self) -> Resources:
         """What user code keeps in this process."""
+        ...
+
+    @property
+    def user_metrics(self) -> CollectedMetrics:
+        """What user code counts."""
+        ...
+
+    def count_event(self, metric: str, *labels: str) -> None:
+        """Count something that happened at this node."""
         ...
 
     def view(self, name: str) -> Any:
@@ -106,6 +116,11 @@ class ProcessingContext:
         """
         found: T = self._host.resources.get(name, make, close)
         return found
+
+    @property
+    def metrics(self) -> NodeMetrics:
+        """Metrics of your own: ``metrics.counter("orders").inc()``; see `docs/metrics.md`."""
+        return NodeMetrics(self._host.node, self._host.user_metrics)
 
     @property
     def record_metadata(self) -> RecordMetadata | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.clock import stopwatch_ns
+from penstock.processor.user_metrics import CollectedMetrics
 
 #: of so many records that go one by one one is measured, the first always
 ONE_OF = 61
@@ -38,13 +39,28 @@ class NodeWork(NamedTuple):
 class NodeMeter:
     """Counts for the nodes of the tasks of a step, or of a test driver. One thread; tasks of several shards may share it."""
 
-    __slots__ = ("_calls_left", "_current", "_flows", "_in", "_mark", "_ns", "_out", "_sample", "sampling")
+    __slots__ = (
+        "_calls_left",
+        "_current",
+        "_flows",
+        "_in",
+        "_mark",
+        "_ns",
+        "_out",
+        "_sample",
+        "events",
+        "sampling",
+        "user",
+    )
 
     def __init__(self) -> None:
         #: whether calls of nodes are measured at the moment
         self.sampling = False
         #: (node, next nodes) → how many records went that way one by one
         self._flows: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        #: what else is counted: (metric, its labels) → how often
+        self.events: dict[tuple[str, tuple[str, ...]], int] = {}
+        self.user = CollectedMetrics()
         self._in: dict[str, int] = {}
         self._out: dict[str, int] = {}
         self._ns: dict[str, float] = {}
@@ -92,6 +108,10 @@ class NodeMeter:
     def count_out(self, node: str, count: int) -> None:
         """Count records that a node has forwarded not by an edge."""
         self._out[node] = self._out.get(node, 0) + count
+
+    def count(self, metric: str, *labels: str) -> None:
+        """Count something that happened: a metric of the table, and its labels."""
+        self.events[metric, labels] = self.events.get((metric, labels), 0) + 1
 
     def work(self) -> dict[str, NodeWork]:
         """Return what each node did so far."""

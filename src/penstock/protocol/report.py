@@ -33,6 +33,12 @@ class TaskReport(msgspec.Struct):
     fallbacks: list[tuple[str, str, int]] = []
     #: what nodes did: (node, records in, records out, microseconds)
     nodes: list[tuple[str, int, int, int]] = []
+    #: (topic, partition, records that were read)
+    read: list[tuple[str, int, int]] = []
+    #: what happened: (metric, its labels, how often)
+    events: list[tuple[str, tuple[str, ...], int]] = []
+    #: metrics of user code: (node, name, kind, bounds, values)
+    user: list[tuple[str, str, str, tuple[float, ...], tuple[float, ...]]] = []
     commit_requested: bool = False
     #: user code keeps resources in the process of the task
     resources: bool = False

@@ -13,6 +13,7 @@ from penstock.errors import NotAvailable, NotUpToBound
 from penstock.lane.checkpoint import ShardIsNewer
 from penstock.protocol.request import EpochRequest
 from penstock.query.barriers import Barrier, Barriers, Position
+from penstock.query.meter import QueryMeter
 from penstock.query.queries import Query
 from penstock.query.reading import Reading
 from penstock.query.result import QueryResult
@@ -57,6 +58,8 @@ class Queries:
         self._every = (*((GLOBAL,) if global_stores else ()), *range(shards))
         self._keep_global = global_stores and moves_ahead
         self._timeout_ms = timeout_ms
+        #: how many queries there were, and how long they took
+        self.meter = QueryMeter()
         self._last: Published | None = None
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -83,12 +86,13 @@ class Queries:
 
     def query(self, store: str, query: Query, *, at_least: Position | None = None, wait_ms: int = 0) -> QueryResult:
         """Answer a query at the last barrier, once that has a position."""
-        return answered(self.routing, store, query, LastBarrier(self, at_least, millis(wait_ms, "wait_ms", least=0)))
+        at = LastBarrier(self, at_least, millis(wait_ms, "wait_ms", least=0))
+        return self.meter.measured(store, query, lambda: answered(self.routing, store, query, at))
 
     def query_at_once(self, store: str, query: Query) -> QueryResult | None:
         """Answer a query if nothing has to be waited for; None: it takes `query`. For who must not wait."""
         try:
-            return answered(self.routing, store, query, OpenShards(self))
+            return self.meter.measured(store, query, lambda: answered(self.routing, store, query, OpenShards(self)))
         except (NotOpen, ShardIsNewer, ShardNotReady):
             return None
 
@@ -149,6 +153,10 @@ class Queries:
             self._give_back(held)
             raise
         return self._made(at, held, self._timeout_ms)
+
+    def open_readings(self) -> int:
+        """Return how many snapshots and scans are open."""
+        return len(self._readings)
 
     def open_views(self) -> int:
         """Return how many shards are held open, of all versions."""

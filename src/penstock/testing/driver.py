@@ -273,6 +273,7 @@ class TopologyTestDriver:
             "dropped_records": sum(dropped.values()),
             "dropped_by_reason": reasons,
             "dropped_by_node": dropped,
+            "user": self._lanes.meter.user.data(),
             "nodes": {node: work._asdict() for node, work in self._lanes.meter.work().items()},
         }
 
