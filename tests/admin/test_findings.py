@@ -91,5 +91,5 @@ def test_where_the_time_goes_lately_is_told_between_looks(monkeypatch):
         now[0] = second * 1_000_000
         found.append(times.since({"lag": second, "nodes": {"a": {"seconds": second / 2}, "b": {}}}))
     assert found[0] is None
-    assert found[1] == {"elapsed": 10.0, "lag": 0, "seconds": {"a": 5.0}}
-    assert found[9] == {"elapsed": 30.0, "lag": 60, "seconds": {"a": 15.0}}
+    assert found[1] == {"elapsed": 10.0, "lag": 10, "seconds": {"a": 5.0}}
+    assert found[9] == {"elapsed": 30.0, "lag": 90, "seconds": {"a": 15.0}}

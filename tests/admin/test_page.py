@@ -236,20 +236,24 @@ def test_pause_and_resume(page, running):
     assert not running.paused
 
 
+def workers(app: App) -> list[dict]:
+    """What each worker is doing now."""
+    return httpx.get(f"http://{app.admin_address}/debug/threads", timeout=60).json()["workers"]
+
+
 def test_why_is_it_slow_one_slow_function(page, stage, running):
     """The operator sees which node takes the time, and its function; the node is the warmest of the picture."""
     assert "price takes" not in page.text("#findings")
     stage.send("orders", *orders(*({"price": 1, "seconds": 0.05} for _ in range(600))))
+    busy = page.until(
+        lambda: [worker for worker in workers(running) if worker["node"] == "price"], "no worker is in price"
+    )
+    assert busy[0]["line"] == f"price ({FILE}:{PRICE_LINE + 2})"
+    assert re.match(r"epoch \d+, step 0, lane \d", busy[0]["task"])
     told = page.sees("#findings", "price takes", "records wait")
     assert f"price ({FILE}:{PRICE_LINE})" in told
     heat = "return +document.getElementById('node-' + arguments[0]).style.getPropertyValue('--heat')"
     page.until(lambda: page.driver.execute_script(heat, "price") > 0.5, "the slow node is not warm")
-    workers = httpx.get(f"http://{running.admin_address}/debug/threads", timeout=60).json()["workers"]
-    (busy,) = [worker for worker in workers if worker["node"] == "price"][:1] or pytest.fail(
-        f"nobody is slow: {workers}"
-    )
-    assert busy["line"] == f"price ({FILE}:{PRICE_LINE + 2})"
-    assert re.match(r"epoch \d+, step 0, lane \d", busy["task"])
     page.picture("slow")
 
 

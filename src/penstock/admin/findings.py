@@ -13,7 +13,7 @@ Finding = dict[str, Any]
 
 #: a node that takes this share of the time of all nodes is named as the slow one, if records wait all the time, and nodes are busy
 #: for this share of the time that passes
-SLOW_SHARE, BUSY_SHARE = 0.5, 0.3
+SLOW_SHARE, BUSY_SHARE = 0.5, 0.2
 #: a partition whose time is this far behind that of another holds windows back
 BEHIND_MS = 10_000
 #: a step of an epoch that takes so long is told

@@ -21,6 +21,8 @@ from penstock.topology.mermaid import node_functions
 
 #: what is lately: between so many microseconds
 LEAST_US, MOST_US = 2_000_000, 30_000_000
+#: records that wait all this time are a backlog
+WAITING_US = 4_000_000
 #: counters and gauges by node and by store: the name here, and that of the metric
 BY_NODE = {"in": "node_records_in_total", "out": "node_records_out_total", "seconds": "node_seconds_total"}
 BY_STORE = {"entries": "store_entries", "bytes": "store_bytes", "changed": "changelog_rows_total"}
@@ -33,16 +35,17 @@ class NodeTimes:
         self._looks: deque[tuple[int, int, dict[str, float]]] = deque()
 
     def since(self, found: dict[str, Any]) -> dict[str, Any] | None:
-        """Note a look; return the seconds of each node since the oldest that is kept, with the lag then; None if that is too new."""
+        """Note a look; return the seconds of each node since the oldest one, and the least lag of the last ones; None at first."""
         now = stopwatch_us()
         seconds = {name: node["seconds"] for name, node in found["nodes"].items() if "seconds" in node}
         if not self._looks or now - self._looks[-1][0] >= LEAST_US // 10:
             self._looks.append((now, found["lag"], seconds))
         while now - self._looks[0][0] > MOST_US:
             self._looks.popleft()
-        at, lag, before = self._looks[0]
+        at, _, before = self._looks[0]
         if now - at < LEAST_US:
             return None
+        lag = min(lag for look, lag, _ in self._looks if now - look <= WAITING_US)
         spent = {name: time - before.get(name, 0.0) for name, time in seconds.items()}
         return {"elapsed": (now - at) / 1e6, "lag": lag, "seconds": spent}
 

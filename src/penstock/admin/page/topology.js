@@ -95,8 +95,8 @@ function badge(g, dropped) {
   if (!mark) {
     const box = g.querySelector("rect").getBBox();
     mark = svg("g", { class: "badge" });
-    mark.append(svg("rect", { y: box.y - 8, height: 15, rx: 7.5 }), svg("text", { y: box.y + 3 }), svg("title", {}, "records dropped here"));
-    mark.right = box.x + box.width + 8;
+    mark.append(svg("rect", { y: box.y - 11, height: 15, rx: 7.5 }), svg("text", { y: box.y }), svg("title", {}, "records dropped here"));
+    mark.right = box.x + box.width - 3;
     g.append(mark);
   }
   const [box, text] = mark.children;
