@@ -6,7 +6,7 @@ from pathlib import Path
 import parity
 
 from penstock import config
-from penstock.admin import metric_table
+from penstock.admin import metric_table, monitoring
 from penstock.engine import epoch
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -58,6 +58,10 @@ the last column where there is one (as Micrometer spells it), else Penstock's; o
 
 {table}
 
+A board for Grafana with all of them, `deploy/grafana/penstock.json`, and rules for Prometheus, `deploy/prometheus/alerts.yml` (nothing is
+committed while records wait, the lag rises for 15 minutes, dead letters, event time far behind, a disk that fills), are made from the
+same table. Names, types and labels are frozen: a test compares them with `tests/golden/metric_names.txt`.
+
 ## Metrics of your own
 
 A processor counts through its context; the numbers come to the driver with the barrier, so that an epoch that is run again counts once.
@@ -83,9 +87,12 @@ GENERATED: dict[str, Callable[[], str]] = {
     "epoch.md": lambda: EPOCH.format(table=epoch.describe()),
     "metrics.md": lambda: METRICS.format(table=metric_table.table()),
     "parity.md": parity.render,
+    "../deploy/grafana/penstock.json": monitoring.board_json,
+    "../deploy/prometheus/alerts.yml": monitoring.alerts_yaml,
 }
 
 if __name__ == "__main__":
     for name, render in GENERATED.items():
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
         (DOCS / name).write_text(render())
         print(f"docs/{name}")
