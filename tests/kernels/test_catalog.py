@@ -12,7 +12,7 @@ from penstock import Serdes, Stores, StreamsBuilder, operators
 from penstock.kernels.catalog import KERNELS
 from penstock.lane import mixed, run
 from penstock.operators.base import Operator
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 
 pytestmark = needs_kernels
 

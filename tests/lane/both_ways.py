@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import mixed, run
+from penstock.lane import mixed, record_times, run
 from penstock.lane.output import StepOutput
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
 from penstock.lane.worker import Worker
 from penstock.plan.batch_paths import has_kernels
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.envelope import (
     CHANGELOG,
     FAILURE,
@@ -146,7 +146,7 @@ class Runs:
         passing: list[Any] = []
         batches: list[Any] = pa.Table.from_pylist(rows, RAW_SCHEMA).to_batches()
         moves: list[Any] = []
-        batches = list(run.add_times(self._worker, request, batches, moves))
+        batches = list(record_times.add_times(self._worker, request, batches, moves))
         for step in self._stage.plan.steps:
             batches = list(run_step(self._worker, request, step.level, 0, batches, moves))
             if self._between:

@@ -21,7 +21,7 @@ from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
 from penstock.log.memory import MemoryLog
 from penstock.log.topics import changelog_name
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.envelope import CHANGELOG, FAILURE, NOTE, SINK, rows_of
 from penstock.protocol.raw_rows import RAW_SCHEMA
 from penstock.protocol.report import decode_report

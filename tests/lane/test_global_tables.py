@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
 from penstock.lane.worker import Worker
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 
 

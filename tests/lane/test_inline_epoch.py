@@ -14,7 +14,7 @@ from penstock.engine.executor.inline_epochs import parts_of
 from penstock.lane.checkpoint import ShardIsNewer
 from penstock.lane.inline_epoch import run_inline_epoch
 from penstock.lane.worker import Worker
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.chunk import unpacked
 from penstock.protocol.envelope import CHANGELOG, NOTE, SINK
 from penstock.protocol.raw_rows import RAW_SCHEMA

@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Processor, Stores, StreamsBuilder
 from penstock.lane.memory_stores import WorkerShards
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol import state_folder
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 from penstock.protocol.state_folder import application_folder, memory_folder, remove_memory

@@ -14,7 +14,7 @@ from penstock.batch.provenance import provenance_of
 from penstock.lane import output
 from penstock.lane.output import StepOutput
 from penstock.lane.sink import Row, SinkBatch
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.envelope import CHANGELOG, SINK
 from penstock.protocol.request import EpochRequest, Stage
 from penstock.record import NO_ORIGIN

@@ -9,7 +9,7 @@ import pytest
 from penstock import Serdes, Stores, StreamsBuilder
 from penstock.engine.fingerprint import fingerprint
 from penstock.errors import ProcessingError, SerializationError
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.testing import TopologyTestDriver
 
 TEXT = {"key": Serdes.string, "value": Serdes.string}

@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 from penstock import ProcessingError, Record, Serdes, Stores, StreamsBuilder, TopologyError
 from penstock.engine.fingerprint import fingerprint
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.testing import TopologyTestDriver
 
 MINUTE = 60_000

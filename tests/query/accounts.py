@@ -11,7 +11,7 @@ from typing import Any
 from penstock import Serdes, Stores, StreamsBuilder
 from penstock import config as configuration
 from penstock.lane.memory_stores import WorkerShards
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage
 from penstock.query.barriers import Barrier, Barriers
 from penstock.query.routing import Routing

@@ -23,7 +23,7 @@ from penstock.lane.sink import Row
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.record import Headers
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.testing import TopologyTestDriver

@@ -3,7 +3,8 @@
 from typing import Any
 
 from penstock import JoinWindows, Processor, Serdes, Stores, StreamsBuilder
-from penstock.plan.plan import Plan, make_plan
+from penstock.plan.passes import make_plan
+from penstock.plan.plan import Plan
 
 TEXT: dict[str, Any] = {"key": Serdes.string, "value": Serdes.string}
 

@@ -17,7 +17,7 @@ from penstock.engine.fingerprint import fingerprint
 from penstock.engine.history import MOST_EPOCHS
 from penstock.errors import describe_function
 from penstock.masking import masked
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.state_folder import application_folder
 
 FORMATS = ("json", "text", "mermaid", "svg")

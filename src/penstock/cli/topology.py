@@ -62,7 +62,7 @@ def rendered(found: Topology, form: TopologyFormat) -> str:
     """Return a topology in one of the forms."""
     import json
 
-    from penstock.plan.plan import make_plan
+    from penstock.plan.passes import make_plan
 
     plan = make_plan(found)
     match form:

@@ -35,7 +35,7 @@ from penstock.log.base import Producer
 from penstock.log.client import portable, secrets
 from penstock.log.kafka import KafkaLog
 from penstock.operators.scheduled import FIRST_SHARD
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.request import Stage, offsets
 from penstock.protocol.state_folder import application_folder, remove_memory
 from penstock.protocol.timing import Timing

@@ -53,7 +53,7 @@ def describe_stores(plan: Plan) -> str:
     """Return all stores of a topology as JSON.
 
     >>> from penstock import StreamsBuilder
-    >>> from penstock.plan.plan import make_plan
+    >>> from penstock.plan.passes import make_plan
     >>> builder = StreamsBuilder()
     >>> _ = builder.stream("lines").group_by(lambda key, value: value).count(store="counts")
     >>> print(describe_stores(make_plan(builder.build())))

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.lane.run import add_times, run_step
+from penstock.lane.record_times import add_times
+from penstock.lane.run import run_step
 from penstock.lane.worker import Worker
 from penstock.protocol.channel import Part
 from penstock.protocol.chunk import packed

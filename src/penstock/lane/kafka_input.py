@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
-from penstock.lane.run import add_times
+from penstock.lane.record_times import add_times
 from penstock.lane.worker import Worker
 from penstock.protocol.envelope import FAILURE, NOTE, batch_of, order_of
 from penstock.protocol.failure import pack_failure

@@ -23,17 +23,17 @@ import pyarrow.compute as pc
 
 from penstock.batch.batch import Batch
 from penstock.batch.fallback import Undecodable
-from penstock.clock import StillClock, SystemClock, stopwatch_us
+from penstock.clock import StillClock, stopwatch_us
 from penstock.lane import ordering
 from penstock.lane.activity import ACTIVITY
 from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.dead_letters import order_dead_letters
-from penstock.lane.decoding import Sources
 from penstock.lane.mixed import Mixed, Work
 from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
 from penstock.lane.output import StepOutput
+from penstock.lane.record_times import greatest_times, moves_of
 from penstock.lane.task import Task
-from penstock.lane.timeline import Moves, Timelines, find_moves
+from penstock.lane.timeline import Moves, Timelines
 from penstock.lane.worker import Worker
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.node_meter import NodeMeter
@@ -48,7 +48,6 @@ from penstock.protocol.envelope import (
     order_of,
 )
 from penstock.protocol.failure import pack_failure
-from penstock.protocol.raw_rows import PARTITIONS
 from penstock.protocol.report import TaskReport, encode_report
 from penstock.protocol.request import EpochRequest, offsets
 from penstock.protocol.timing import known_due
@@ -78,55 +77,6 @@ def run_step(
     except Exception as error:
         worker.calls.give_up()
         yield batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
-
-
-def add_times(
-    worker: Worker, request: EpochRequest, batches: Batches, moves: list[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Fill in, where the records are read, the timestamp of each and the partition time; add the moves of time to ``moves``."""
-    sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
-    before, marks = offsets(request.reached), offsets(request.marks)
-    for batch in batches:
-        rows = ordering.numbered(pa.Table.from_batches([batch]))
-        rows = sources.extract_times(rows, request.topics, request.source_of, before)
-        rows = sources.ask_marks(rows, request.topics, request.source_of)
-        judged = rows.reached == JUDGE
-        times = np.where(judged, -1, rows.timestamp)
-        known = dict(before)
-        rows, after = ordering.reach(rows._replace(timestamp=times), request.topics, before)
-        before.update(after)
-        rows, after = ordering.reach_marks(rows, request.topics, marks)
-        marks.update(after)
-        if worker.stage.plan.timed:
-            moves.append(
-                _moves_of(rows, sources.watermarks(rows, request.topics, request.source_of), judged, known, request)
-            )
-        told = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
-        kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
-        schema = ordering.TIMED_SCHEMA
-        if rows.mark is not None:
-            told.append(pa.array(rows.mark))
-            schema = ordering.MARKED_SCHEMA
-        yield pa.RecordBatch.from_arrays([*kept, *told], schema=schema)
-
-
-def _moves_of(
-    rows: SourceRows, watermarks: Any, judged: Any, known: ordering.Times, request: EpochRequest
-) -> pa.RecordBatch:
-    """Return the records of a batch that moved the time of their partition."""
-    order = ordering.order_by((rows.offset, rows.partition, rows.topic))
-    order = order[~judged[order]]
-    partition = (rows.topic * PARTITIONS + rows.partition)[order]
-    moves = find_moves(partition, rows.offset[order], rows.reached[order], watermarks[order])
-    # the first row of a partition in a batch has moved it only if it is further than those before
-    before = _known_of(moves.partition, known, request)
-    return moves.where((moves.reached > before) | (moves.watermark != moves.reached)).batch()
-
-
-def _known_of(partitions: Any, known: ordering.Times, request: EpochRequest) -> Any:
-    numbers, at = np.unique(partitions, return_inverse=True)
-    places = [(request.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers.tolist()]
-    return np.array([known.get(place, -1) for place in places], dtype=np.int64)[at]
 
 
 def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
@@ -253,9 +203,9 @@ class StepRun:
             bad, rows = rows.where(judged), rows.where(~judged)
             self._sources.judge(bad, request.topics, request.source_of, self._task(self._first_shard()))
         if told:
-            after, marks = _greatest(rows, rows.reached, request.topics), {}
+            after, marks = greatest_times(rows, rows.reached, request.topics), {}
             if rows.mark is not None:
-                marks = _greatest(rows, rows.mark, request.topics)
+                marks = greatest_times(rows, rows.mark, request.topics)
         else:
             known = dict(self._reached)
             rows, after = ordering.reach(rows, request.topics, self._reached)
@@ -268,7 +218,7 @@ class StepRun:
             rows = rows._replace(shard=np.zeros_like(rows.shard))
         if not told and stage.plan.timed:  # where the records are read: the moves go on to the lanes
             watermarks = self._sources.watermarks(rows, request.topics, request.source_of)
-            self._moves.append(_moves_of(rows, watermarks, np.zeros(len(watermarks), dtype=bool), known, request))
+            self._moves.append(moves_of(rows, watermarks, np.zeros(len(watermarks), dtype=bool), known, request))
         own = [n for n, topic in enumerate(request.topics) if request.source_of[topic] in self._step.sources]
         mine = np.isin(rows.topic, own)
         if not mine.all():
@@ -551,18 +501,6 @@ class StepRun:
 def _together(*batches: pa.RecordBatch) -> pa.Table | None:
     """Return batches as one table; None if there are none."""
     return pa.Table.from_batches(batches) if batches else None
-
-
-def _greatest(rows: SourceRows, column: Any, topics: Sequence[str]) -> ordering.Times:
-    """Return how far each partition got, of rows whose times were told."""
-    if not len(column):
-        return {}
-    place = rows.topic * PARTITIONS + rows.partition
-    order = np.argsort(place, kind="stable")
-    edges = ordering.starts_of(place[order])[:-1]
-    greatest = np.maximum.reduceat(column[order], edges).tolist()
-    places = (divmod(at, PARTITIONS) for at in place[order[edges]].tolist())
-    return {(topics[topic], partition): time for (topic, partition), time in zip(places, greatest, strict=True)}
 
 
 def _counted(rows: SourceRows, topics: Sequence[str]) -> list[tuple[str, int, int]]:

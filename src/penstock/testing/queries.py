@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.executor.in_process import InProcessExecutor
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.request import EpochRequest, ShardRequest
 from penstock.query.barriers import Barrier, Barriers, Position
 from penstock.query.routing import Routing

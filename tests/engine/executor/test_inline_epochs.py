@@ -10,7 +10,7 @@ from penstock import Processor, Serdes, Stores, StreamsBuilder, TimeWindows
 from penstock.engine.executor.inline_epochs import MOST_BYTES, MOST_WORK_US, TELLING, InlineEpochs, parts_of
 from penstock.lane.ordering import raw_headers
 from penstock.log.rows import RangeRows
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.protocol.raw_rows import PARTITIONS, RAW_SCHEMA, raw_batch
 from penstock.protocol.report import TaskReport
 from penstock.protocol.request import EpochRequest, Range, Stage

@@ -18,7 +18,7 @@ from penstock.lane.sink import Row
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.lane.timeline import NO_MOVES, Timelines, find_moves
-from penstock.plan.plan import make_plan
+from penstock.plan.passes import make_plan
 from penstock.processor.node_meter import NodeMeter
 from penstock.processor.resources import Resources
 from penstock.protocol.raw_rows import PARTITIONS
