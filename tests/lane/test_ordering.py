@@ -106,7 +106,7 @@ def seen_in(work, apart=False):
     """Return the rows of some work in order: shard, source, origin, value; ``apart``: of mixed ones as they are run one by one."""
     if isinstance(work, Mixed):
         if apart:
-            return [row for batch in work.apart() for row in seen_in(batch)]
+            return [row for batch in work.split() for row in seen_in(batch)]
         parts = zip(work.batches, work.places, strict=True)
         rows = [(place, row) for batch, places in parts for place, row in zip(places, seen_in(batch), strict=True)]
         assert sorted(place for place, _ in rows) == list(range(len(rows)))
