@@ -672,6 +672,7 @@ def test_while_state_is_restored_the_answer_is_to_come_later(asked, spark_sessio
             assert client.get("/readyz").json()["restore"] == {
                 "restored_rows": 200,
                 "remaining_offsets": 0,
+                "remaining_by_store": {},
                 "done": True,
             }
             assert client.get("/v1/stores/counts/keys/k7").json()["value"] == 1

@@ -65,7 +65,12 @@ class ServedApp:
         progress = self.app.restore_progress
         if progress is None:
             return None
-        return {"restored_rows": progress.restored, "remaining_offsets": progress.left, "done": progress.done}
+        return {
+            "restored_rows": progress.restored,
+            "remaining_offsets": progress.left,
+            "remaining_by_store": dict(progress.stores),
+            "done": progress.done,
+        }
 
     async def in_thread(self, f: Callable[..., Any], *args: Any) -> Any:
         """Call what may take a while in a thread: the event loop goes on with other requests."""

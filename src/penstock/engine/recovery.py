@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -42,11 +43,15 @@ MOST_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class RestoreProgress:
-    """How far a restore has come: changelog rows read since the start, offsets left to read. ``done``: all shards stand."""
+    """How far a restore has come: changelog rows read since the start, offsets left to read. ``done``: all shards stand.
+
+    ``stores``: the offsets that are left, by store, of those that have some.
+    """
 
     restored: int
     left: int
     done: bool
+    stores: Mapping[str, int] = field(default_factory=dict)
 
 
 #: told of the progress of a restore
@@ -165,7 +170,10 @@ def restore(executor: Executor, stage: Stage, request: EpochRequest, notify: OnR
         reports = _reports(_run(executor, request))
         restored += sum(report.records for report in reports)
         left = sum(report.left for report in reports)
-        notify(RestoreProgress(restored, left, left == 0))
+        by_store: Counter[str] = Counter()
+        for report in reports:
+            by_store.update(report.left_by_store)
+        notify(RestoreProgress(restored, left, left == 0, dict(+by_store)))
         if not left:
             return
 

@@ -37,14 +37,14 @@ class WorkerShards(Shards):
             return state
         return SplitState(state, self._memory.open(shard, request, back=back), self._memory.names)
 
-    def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
+    def approach(self, shard: int, request: EpochRequest) -> tuple[int, dict[str, int]]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""
         if self._memory is None:
             return super().approach(shard, request)
         before = self.restored + self._memory.restored
         _, left = super().approach(shard, request)
         _, more = self._memory.approach(shard, request)
-        return self.restored + self._memory.restored - before, left + more
+        return self.restored + self._memory.restored - before, left | more  # of different stores
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -71,7 +71,7 @@ class MemoryShards(Shards):
         """Return the state of a shard at the last barrier: this run's, no earlier one's."""
         return super().open(shard, self._of_this_run(request), back=back)
 
-    def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
+    def approach(self, shard: int, request: EpochRequest) -> tuple[int, dict[str, int]]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""
         return super().approach(shard, self._of_this_run(request))
 

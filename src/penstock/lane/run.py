@@ -87,7 +87,9 @@ def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[p
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
             done, left = worker.shards.approach(shard, request)
             report.records += done
-            report.left += left
+            report.left += sum(left.values())
+            for store, offsets_left in left.items():
+                report.left_by_store[store] = report.left_by_store.get(store, 0) + offsets_left
         worker.global_stores(request)
         yield batch_of(NOTE, order_of(0, lane, 1), [[""], [lane], [None], [encode_report(report)], [0]])
     except Exception as error:

@@ -115,16 +115,19 @@ class Shards:
         state.look()  # what is made at the first look is made under the lock
         return state
 
-    def approach(self, shard: int, request: EpochRequest) -> tuple[int, int]:
-        """Bring a shard to the last barrier, or nearer by so many rows as the request allows; return rows read, offsets left."""
+    def approach(self, shard: int, request: EpochRequest) -> tuple[int, dict[str, int]]:
+        """Bring a shard to the last barrier, or nearer by so many rows as the request allows.
+
+        Return how many rows were read, and the offsets that are left by store.
+        """
         before = self.restored
         self.open(shard, request)
         checkpoint = self.checkpoint(shard)
-        left = 0
+        left: dict[str, int] = {}
         if checkpoint.version is None:
             read = {name: dict(places) for name, places in checkpoint.read.items()}
             for name, places in self._ends(shard, request).items():
-                left += sum(max(0, end - read.get(name, {}).get(partition, 0)) for partition, end in places)
+                left[name] = sum(max(0, end - read.get(name, {}).get(partition, 0)) for partition, end in places)
         return self.restored - before, left
 
     def checkpoint(self, shard: int) -> ShardCheckpoint:

@@ -44,6 +44,8 @@ class TaskReport(msgspec.Struct):
     resources: bool = False
     #: changelog offsets that a restore has still to read
     left: int = 0
+    #: the same by store
+    left_by_store: dict[str, int] = {}
     #: where the time went, in microseconds
     spent: dict[str, int] = {}
 
