@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.bodies import body  # noqa: F401 (a fixture)
+from tests.failures import FailuresAtOnce
 from tests.limits import Limits
 
 from penstock.log.base import Admin
@@ -42,8 +43,9 @@ NUMBERS = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch what the tests need of the machine."""
+    """Watch what the tests need of the machine, and name those that fail at once."""
     config.pluginmanager.register(Limits(), "limits")
+    config.pluginmanager.register(FailuresAtOnce(config), "failures-at-once")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks

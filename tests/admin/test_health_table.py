@@ -53,7 +53,7 @@ class Probes:
 
         def watch():
             with httpx.Client(base_url=self.client.base_url, timeout=20) as client:
-                while not over.wait(0.1):
+                while not codes or not over.wait(0.1):  # once at least, however short the moment is
                     codes.add(client.get("/health/live").status_code)
 
         thread = threading.Thread(target=watch)
