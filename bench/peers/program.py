@@ -66,8 +66,7 @@ def main(arguments: list[str]) -> None:
         spark=session,
         application_id=application_id,
         bootstrap_servers=bootstrap,
-        processing_guarantee=guarantee,
-        **{"lanes": int(lanes), "state_dir": state_dir, **settings},
+        **{"processing_guarantee": guarantee, "lanes": int(lanes), "state_dir": state_dir, **settings},
     )
     app.on_state_change(announce)
     app.on_restore(announce_restore)

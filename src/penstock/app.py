@@ -13,11 +13,12 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock import config as settings
 from penstock.admin.lifecycle import AdminEndpoints, HealthCheck
@@ -42,9 +43,13 @@ from penstock.query.routing import KeyMetadata
 from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
 from penstock.query.views import QueryView
+from penstock.setting_types import AppSettings, ChangeableSettings
 from penstock.strict import strict_options
 from penstock.topology.functions import check_dead_letters
 from penstock.topology.topology import Topology, built
+
+if TYPE_CHECKING:
+    from penstock.dsl.builder import StreamsBuilder
 
 logger = logging.getLogger("penstock.engine")
 
@@ -70,16 +75,16 @@ class App:
 
     def __init__(
         self,
-        topology_or_builder: Any,
+        topology_or_builder: StreamsBuilder | Topology,
         *,
         application_id: str | None = None,
         bootstrap_servers: str | None = None,
         spark: Any = None,
         spark_settings: dict[str, str] | None = None,
         allow_topology_change: bool = False,
-        **config: Any,
+        **config: Unpack[AppSettings],
     ) -> None:
-        given = {**config}
+        given: dict[str, Any] = {**config}
         if application_id is not None:
             given["application_id"] = application_id
         if bootstrap_servers is not None:
@@ -154,7 +159,7 @@ class App:
         self._thread.start()
         return self
 
-    def wait_until_running(self, timeout: Any = None) -> App:
+    def wait_until_running(self, timeout: timedelta | int | None = None) -> App:
         """Wait until the state is restored and epochs run; raise what went wrong instead, if something did."""
         seconds = None if timeout is None else millis(timeout, "timeout", least=0) / 1000
         running = self._machine.wait_for(State.RUNNING, timeout=seconds)
@@ -170,7 +175,7 @@ class App:
             self._thread.join(0.2)  # in slices: signals are handled between two
         self._raise()
 
-    def close(self, timeout: Any = 60_000) -> bool:
+    def close(self, timeout: timedelta | int = 60_000) -> bool:
         """Stop at the next barrier and let go of everything; tell whether it ended in time."""
         seconds = millis(timeout, "timeout", least=0) / 1000
         if self._thread is None:
@@ -195,7 +200,7 @@ class App:
             loop.paused = False
             loop.wake()
 
-    def change(self, **given: Any) -> None:
+    def change(self, **given: Unpack[ChangeableSettings]) -> None:
         """Change settings of an application that runs, those that say so; they count from the next epoch on."""
         self.config.update(settings.changed(given))
 
@@ -302,7 +307,9 @@ class App:
         """
         return self._queries.query(store, query, at_least=at_least, wait_ms=wait_ms)
 
-    def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
+    def snapshot(
+        self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: timedelta | int | None = None
+    ) -> Snapshot:
         """Return all stores at one barrier, until it is closed: a context manager, for any thread.
 
         ``timeout``: it is ended at the first barrier after so long (milliseconds or timedelta; else ``snapshot_timeout_ms``).

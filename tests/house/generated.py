@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import parity
+import setting_types
 
 from penstock import config
 from penstock.admin import metric_table, monitoring
@@ -87,6 +88,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "epoch.md": lambda: EPOCH.format(table=epoch.describe()),
     "metrics.md": lambda: METRICS.format(table=metric_table.table()),
     "parity.md": parity.render,
+    "../src/penstock/setting_types.py": setting_types.render,
     "../deploy/grafana/penstock.json": monitoring.board_json,
     "../deploy/prometheus/alerts.yml": monitoring.alerts_yaml,
 }

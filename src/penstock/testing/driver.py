@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import config as settings
 from penstock.clock import MockClock
@@ -34,6 +35,7 @@ from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
+from penstock.setting_types import AllSettings
 from penstock.state.base import ShardState
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.memory import MemoryState
@@ -46,7 +48,10 @@ from penstock.testing.queries import DriverQueries
 from penstock.testing.queues import QueueHeap, RecordQueue
 from penstock.testing.topics import InputTopic, OutputTopic, ProducedRecord
 from penstock.testing.views import TestView
-from penstock.topology.topology import built
+from penstock.topology.topology import Topology, built
+
+if TYPE_CHECKING:
+    from penstock.dsl.builder import StreamsBuilder
 
 
 @strict_options
@@ -68,9 +73,9 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology_or_builder: Any,
+        topology_or_builder: StreamsBuilder | Topology,
         *,
-        config: Mapping[str, Any] | None = None,
+        config: AllSettings | Mapping[str, Any] | None = None,
         lanes: int = 1,
         shards: int = 16,
         partitions: int = 1,
@@ -170,7 +175,7 @@ class TopologyTestDriver:
 
     # time and barriers
 
-    def advance_wall_clock(self, ms: Any) -> None:
+    def advance_wall_clock(self, ms: timedelta | int) -> None:
         """Move wall-clock time forward (milliseconds or timedelta) and run the wall-clock punctuators that are due.
 
         Source partitions that are quiet for the idle time are not waited for any more: what that makes due comes out.
@@ -207,7 +212,9 @@ class TopologyTestDriver:
         """Answer a query at the last barrier, as `App.query` does. The driver does not run on its own: nothing is waited for."""
         return self._queries().query(store, query, at_least=at_least)
 
-    def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
+    def snapshot(
+        self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: timedelta | int | None = None
+    ) -> Snapshot:
         """Return all stores at the last barrier, as `App.snapshot` does; records that are piped later do not show."""
         return self._queries().snapshot(at_least=at_least, timeout=timeout)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from penstock.durations import millis
@@ -50,7 +51,7 @@ class InputTopic:
         self._pipe(self.name, partition, key_bytes, value_bytes, at, as_headers(headers))
 
     def pipe_all(
-        self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: Any = 0, partition: int = 0
+        self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: timedelta | int = 0, partition: int = 0
     ) -> None:
         """Send (key, value) pairs, the first at ``start``, each ``step`` later than the one before."""
         at = self._now() if start is None else start
