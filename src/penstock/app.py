@@ -35,6 +35,7 @@ from penstock.engine.states import Listener, State, StateMachine
 from penstock.engine.topics import logged_stores
 from penstock.engine.uncaught import UncaughtErrors
 from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, SparkEnded, StateError
+from penstock.log_lines import about, handler_for, shown_by
 from penstock.query.barriers import Barriers, Position
 from penstock.query.changes import ChangeFeeds
 from penstock.query.queries import Query
@@ -375,9 +376,11 @@ class App:
             loop.stop()
 
     def _main(self) -> None:
-        while self._fails():
-            pass
-        self._end()
+        about(application=self.application_id)
+        with shown_by(handler_for(self.config["log_format"])):
+            while self._fails():
+                pass
+            self._end()
 
     def _fails(self) -> bool:
         """Run until the end; return whether an error has ended it and it is to be started again."""

@@ -28,6 +28,7 @@ GROUND = {
     "files",
     "freed_memory",
     "distribution",
+    "log_lines",
 }
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -39,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "setting_checks": {"errors"},
     "setting_types": set(),
     "masking": set(),
+    "log_lines": {"masking"},
     "files": {"errors"},
     "freed_memory": set(),
     "distribution": set(),

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -23,6 +23,7 @@ from penstock.cli.output import JsonOption
 from penstock.cli.run_view import JsonView, LineView, TerminalView, View
 from penstock.clock import stopwatch_us
 from penstock.errors import PenstockError
+from penstock.log_lines import JSON, TEXT, handler_for, shown_by
 from penstock.masking import Scrub
 
 if TYPE_CHECKING:
@@ -211,26 +212,16 @@ def stop_signals() -> Iterator[Stops]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def logging_to(view: View, app: App) -> Iterator[None]:
-    """Show what Penstock logs, unless the program has set up logging itself."""
-    logger = logging.getLogger("penstock")
-    if logging.getLogger().handlers or logger.handlers:
-        yield
-        return
-    handler = _Handler(view, app)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
+def logging_to(view: View, app: App) -> AbstractContextManager[None]:
+    """Show what is logged, unless the program has set up logging itself: in the view, or as JSON (``log_format``)."""
+    return shown_by(_Handler(view, app) if app.config["log_format"] == TEXT else handler_for(JSON))
 
 
 class _Handler(logging.Handler):
-    """Hands warnings to a view. The error that ends the application is not: it is shown at the end."""
+    """Hands what is logged to a view. The error that ends the application is not: it is shown at the end."""
 
     def __init__(self, view: View, app: App) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self.addFilter(Scrub())
         self._view = view
         self._app = app

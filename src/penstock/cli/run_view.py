@@ -14,6 +14,7 @@ from penstock.cli.bars import stderr_console
 from penstock.cli.gauge import ApplicationReading, status_line
 from penstock.clock import SystemClock
 from penstock.errors import PenstockError, StreamsError, coordinates
+from penstock.log_lines import fields_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -127,7 +128,7 @@ class JsonView:
 
     def logged(self, record: logging.LogRecord) -> None:
         """Tell it."""
-        self._show("log", level=record.levelname.lower(), message=record.getMessage())
+        self._show("log", level=record.levelname.lower(), message=record.getMessage(), **fields_of(record))
 
     def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
         """Tell how it ended."""

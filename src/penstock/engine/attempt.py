@@ -18,6 +18,7 @@ from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import STEPS, EpochEvent, EpochState, event_of, is_limit
 from penstock.engine.epoch_sizer import EpochSizer
+from penstock.engine.failure_log import FailureLog
 from penstock.engine.history import History
 from penstock.engine.meters import Meters
 from penstock.engine.offsets import Input
@@ -27,6 +28,7 @@ from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
 from penstock.log.base import Offsets
 from penstock.protocol.request import EpochRequest, Range, offsets
+from penstock.protocol.worker_log import levels_set
 from penstock.query.barriers import Barrier, position_of
 from penstock.query.changes import ChangeFeeds
 from penstock.state.cache import budget_of_shard
@@ -72,6 +74,7 @@ class Attempts:
         #: who wants to hear which rows each barrier has changed
         self._changes = changes
         self._transaction = TransactionRecovery(context)
+        self._failure_log = FailureLog(context.clock)
         #: whether rows of sinks carry their source record: not before one was refused, and it is not known
         self._traced = False
 
@@ -94,6 +97,7 @@ class Attempts:
             now=self.context.clock.now_ms(),
             time_update=self._due.time_update(self.committed, ranges),
             cache_bytes=budget_of_shard(self.context.config["cache_max_bytes"], len(self.committed.shards)),
+            levels=levels_set(),
         )
         return Work(
             self.context,
@@ -196,6 +200,7 @@ class Attempts:
         self.context.executor.follow(self.at_barrier())
         self.input.advance(work.ranges)
         self._due.ran(work.ranges)
+        self._failure_log.committed(work)
         self.totals.count(work, self.context.executor.spent)
         committing = sum(us for step, us in self.totals.last.items() if step != EpochState.RUN_LANES)
         self._sizer.learn(work.reports, committing)

@@ -22,6 +22,7 @@ from penstock.log.topics import changelog_name, epochs_name
 from penstock.protocol.envelope import CHANGELOG, FAILURE, NOTE, SINK, check, unpack_headers
 from penstock.protocol.failure import unpack_failure
 from penstock.protocol.report import decode_report
+from penstock.protocol.worker_log import replay
 from penstock.record import Headers
 
 Step = Callable[[Work], None]
@@ -31,11 +32,13 @@ def run_lanes(work: Work) -> None:
     """Run the lanes; raise a failure of user code."""
     rows = work.context.executor.run(work.request, work.ranges)
     check(rows)
+    notes = rows.filter(pc.equal(rows["kind"], NOTE))
+    work.reports = [decode_report(data) for data in notes["value"].to_pylist()]
+    for report in work.reports:
+        replay(report.log)
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):
         raise unpack_failure(failed["value"][0].as_py())
-    notes = rows.filter(pc.equal(rows["kind"], NOTE))
-    work.reports = [decode_report(data) for data in notes["value"].to_pylist()]
     work.rows = rows
 
 

@@ -81,6 +81,7 @@ class CommittedState:
         time_update: TimeUpdate = NOTHING,
         restore_limit: int = 0,
         cache_bytes: int | None = None,
+        levels: Mapping[str, int] | None = None,
     ) -> EpochRequest:
         """Return the request of the next epoch, or of a restore."""
         return EpochRequest(
@@ -101,6 +102,7 @@ class CommittedState:
             now=now,
             restore_limit=restore_limit,
             cache_bytes=cache_bytes,
+            levels=dict(levels or {}),
         )
 
     def after(

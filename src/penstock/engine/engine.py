@@ -39,6 +39,7 @@ from penstock.plan.passes import make_plan
 from penstock.protocol.request import Stage, offsets
 from penstock.protocol.state_folder import application_folder, remove_memory
 from penstock.protocol.timing import Timing
+from penstock.protocol.worker_log import levels_set
 from penstock.query.barriers import Barrier, Barriers, position_of
 from penstock.query.changes import ChangeFeeds
 from penstock.query.followed_shards import FollowedShards
@@ -135,6 +136,7 @@ class Engine:
             partitions=partitions,
             global_ends=source.global_ends(),
             restore_limit=recovery.RESTORE_ROWS,
+            levels=levels_set(),
         )
         recovery.restore(self.executor, stage, request, self._notify)
         context = EpochContext(

@@ -15,6 +15,7 @@ from penstock.engine.history import StepNow
 from penstock.engine.production_errors import keep_failed_record
 from penstock.engine.retry_policy import RetryPolicy
 from penstock.errors import BrokerError, EngineError, ProductionError
+from penstock.log_lines import about
 from penstock.protocol.timing import PartitionTime
 
 logger = logging.getLogger("penstock.engine")
@@ -88,6 +89,7 @@ class Loop:
     def step(self) -> bool:
         """Run one epoch if there is work for one; return whether it was committed. Raises what cannot be mended."""
         machine, error = self._machine, None
+        about(epoch=self.committed.epoch + 1)
         machine.handle(EpochEvent.NEXT_EPOCH)
         self._policy = self._new_policy()
         while (state := machine.state) not in FINAL:

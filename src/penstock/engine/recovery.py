@@ -31,6 +31,7 @@ from penstock.protocol.envelope import FAILURE, NOTE
 from penstock.protocol.failure import unpack_failure
 from penstock.protocol.report import TaskReport, decode_report
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage
+from penstock.protocol.worker_log import replay
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -191,7 +192,10 @@ def _run(executor: Executor, request: EpochRequest) -> pa.Table:
 
 
 def _reports(rows: pa.Table) -> list[TaskReport]:
+    reports = [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
+    for report in reports:
+        replay(report.log)
     failed = rows.filter(pc.equal(rows["kind"], FAILURE))
     if len(failed):
         raise unpack_failure(failed["value"][0].as_py())
-    return [decode_report(data) for data in rows.filter(pc.equal(rows["kind"], NOTE))["value"].to_pylist()]
+    return reports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NoReturn, Protocol
 
 from penstock.errors import DeserializationError, StreamsError
@@ -54,6 +54,12 @@ class ErrorHandler:
         if code is not None:
             self._node_of_code[code] = node
         return named
+
+    def node_at(self, frame: FrameType | None) -> str | None:
+        """Return the innermost node below which a frame is."""
+        while frame is not None and frame.f_code not in self._node_of_code:
+            frame = frame.f_back
+        return None if frame is None else self._node_of_code[frame.f_code]
 
     def judge(
         self, node: str, record: Record[Any, Any] | None, timestamp: int, headers: Headers, error: Exception

@@ -9,9 +9,10 @@ import pyarrow as pa
 from penstock.clock import stopwatch_us
 from penstock.errors import EpochTooLarge
 from penstock.lane.record_times import add_times
+from penstock.lane.run import failed, said
 from penstock.lane.worker import Worker
-from penstock.protocol.envelope import FAILURE, NOTE, batch_of, order_of
-from penstock.protocol.failure import pack_failure
+from penstock.lane.worker_log import WORKER_LOG
+from penstock.protocol.envelope import NOTE, batch_of, order_of
 from penstock.protocol.raw_rows import raw_batch
 from penstock.protocol.report import READING, TaskReport, encode_report
 from penstock.protocol.request import EpochRequest, Range
@@ -70,6 +71,7 @@ def taken_in(
 ) -> Iterator[pa.RecordBatch]:
     """Yield raw rows with their times, then what it took; fill ``moves``, of time. A failure is a row of the envelope."""
     report = TaskReport(READING, task, spent={"read": 0, "exchange": 0})
+    WORKER_LOG.begin(request.levels)
     rows = add_times(worker, request, read_rows(worker, request, ranges), moves)
     try:
         since = stopwatch_us()
@@ -81,6 +83,8 @@ def taken_in(
             report.spent["read"] += read - since
             since = stopwatch_us()
             report.spent["exchange"] += since - read
+        report.log = WORKER_LOG.take()
         yield batch_of(NOTE, order_of(0, task, 1), [[""], [task], [None], [encode_report(report)], [0]])
     except Exception as error:
-        yield batch_of(FAILURE, order_of(0, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+        yield from said(READING, task)
+        yield failed(0, task, error)

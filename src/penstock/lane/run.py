@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from penstock.lane.record_times import greatest_times, moves_of
 from penstock.lane.task import Task
 from penstock.lane.timeline import Moves, Timelines
 from penstock.lane.worker import Worker
+from penstock.lane.worker_log import WORKER_LOG
 from penstock.operators.scheduled import FIRST_SHARD
 from penstock.processor.node_meter import NodeMeter
 from penstock.protocol.envelope import (
@@ -76,13 +78,27 @@ def run_step(
         raise
     except Exception as error:
         worker.calls.give_up()
-        yield batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+        yield from said(level, task)
+        yield failed(level, task, error)
+
+
+def failed(level: int, task: int, error: Exception) -> pa.RecordBatch:
+    """Return the row of a failure."""
+    return batch_of(FAILURE, order_of(level, task, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+
+
+def said(level: int, task: int) -> Iterator[pa.RecordBatch]:
+    """Yield what a task that fails has logged, if it has."""
+    if lines := WORKER_LOG.take():
+        report = TaskReport(level, task, log=lines)
+        yield batch_of(NOTE, order_of(level, task, 0), [[""], [task], [None], [encode_report(report)], [0]])
 
 
 def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[pa.RecordBatch]:
     """Bring the shards of a lane to the last barrier, or as many rows nearer to it as the request allows; report what is left."""
     report = TaskReport(0, lane)
     ACTIVITY.begin(f"restoring lane {lane}")
+    WORKER_LOG.begin(request.levels)
     try:
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
             done, left = worker.shards.approach(shard, request)
@@ -91,9 +107,11 @@ def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[p
             for store, offsets_left in left.items():
                 report.left_by_store[store] = report.left_by_store.get(store, 0) + offsets_left
         worker.global_stores(request)
+        report.log = WORKER_LOG.take()
         yield batch_of(NOTE, order_of(0, lane, 1), [[""], [lane], [None], [encode_report(report)], [0]])
     except Exception as error:
-        yield batch_of(FAILURE, order_of(0, lane, 1), [[""], [0], [None], [pack_failure(error)], [0]])
+        yield from said(0, lane)
+        yield failed(0, lane, error)
 
 
 class StepRun:
@@ -103,6 +121,9 @@ class StepRun:
         self, worker: Worker, request: EpochRequest, level: int, task: int, moves: list[pa.RecordBatch]
     ) -> None:
         ACTIVITY.begin(f"epoch {request.epoch}, step {level}, lane {task}")
+        WORKER_LOG.begin(request.levels, self)
+        #: the task that runs, for log lines
+        self._at: Task | None = None
         self._moves = moves
         self._worker = worker
         self._stage = worker.stage
@@ -156,6 +177,7 @@ class StepRun:
             self._task(shard)
         self._spent("operators")
         for shard, task in sorted(self._tasks.items()):
+            self._at = task
             if self._step.exchange:
                 task.finish()
             task.flush()
@@ -172,6 +194,11 @@ class StepRun:
         self._report.nodes = [(node, *work) for node, work in meter.work().items()]
         self._report.events = [(*event, count) for event, count in meter.events.items()]
         self._report.user = [(*metric,) for metric in meter.user.collected()]
+        self._report.log = WORKER_LOG.take()
+
+    def log_fields(self, frame: FrameType | None) -> dict[str, Any]:
+        """Return what a line that is logged now is about."""
+        return {"lane": self._number} | ({} if self._at is None else self._at.log_fields(frame))
 
     def _wake(self) -> None:
         """Do what the wall clock makes due, before the first record."""
@@ -403,6 +430,7 @@ class StepRun:
             self._spent("operators")
             task = self._tasks[shard] = self._open(shard)
             self._spent("state")
+        self._at = task
         return task
 
     def _open(self, shard: int) -> Task:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 from penstock.batch.batch import Batch
@@ -22,6 +23,7 @@ from penstock.lane.followed_table import FollowedTables
 from penstock.lane.sink import Row, SinkBatch, open_sink
 from penstock.lane.task_time import PUNCTUATED, WOKEN, TaskTime, released_at
 from penstock.lane.timeline import NO_MOVES, Timelines
+from penstock.lane.worker_log import record_at
 from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
 from penstock.plan.batch_paths import BatchPaths
@@ -300,6 +302,12 @@ class Task:
         rows = [row for row in self.outputs if isinstance(row, Row)]
         self.outputs.clear()
         return rows
+
+    def log_fields(self, frame: FrameType | None) -> dict[str, Any]:
+        """Return what a line that is logged now is about: the node, and the record if records go one by one."""
+        if (node := self.judge.node_at(frame)) is not None:
+            return {"shard": self.shard, "node": node, **record_at(self.origin)}
+        return {"shard": self.shard} | ({} if self.meter.working is None else {"node": self.meter.working})
 
     def drop_at(self, node: str, reason: str) -> None:
         """Count a dropped record."""

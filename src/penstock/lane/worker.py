@@ -23,6 +23,7 @@ from penstock.lane.global_tables import GlobalEnvironment
 from penstock.lane.memory_stores import WorkerShards
 from penstock.lane.shuffle_files import shuffle_files_in
 from penstock.lane.sink import Row
+from penstock.lane.worker_log import WORKER_LOG
 from penstock.processor.resources import Resources
 from penstock.protocol import main_module
 from penstock.protocol.chunk import Wrap, chunk_of
@@ -151,6 +152,7 @@ def release_resources(identity: str) -> None:
 def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
     """Return this process' worker for a stage; made from its bytes when it is first needed."""
     if identity not in _workers:
+        WORKER_LOG.install()
         paths, data = pickle.loads(payload())
         sys.path += [path for path in paths if path not in sys.path]
         for old in _workers.values():

@@ -70,6 +70,11 @@ class NodeMeter:
         self._mark = 0
         self._calls_left = 0
 
+    @property
+    def working(self) -> str | None:
+        """The node that works at the moment, as far as it is measured."""
+        return self._current
+
     # ---- counts
 
     def edge(self, node: str, children: tuple[tuple[str, _Forward], ...]) -> _Forward:

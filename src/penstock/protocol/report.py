@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.protocol.failed_records import FailureGroup
+from penstock.protocol.worker_log import LogLine
 
 #: the level of a report of a task that only reads
 READING = -1
@@ -48,6 +49,8 @@ class TaskReport(msgspec.Struct):
     left_by_store: dict[str, int] = {}
     #: where the time went, in microseconds
     spent: dict[str, int] = {}
+    #: what was logged in its process
+    log: list[LogLine] = []
 
 
 encode_report = msgspec.msgpack.Encoder().encode

@@ -147,6 +147,8 @@ class EpochRequest(msgspec.Struct, frozen=True):
     places: bool = False
     #: bytes of updates that the cached stores of a shard may hold back; None: no limit, 0: none
     cache_bytes: int | None = None
+    #: logger → its level in the driver's process
+    levels: dict[str, int] = {}
 
 
 encode_request = msgspec.msgpack.Encoder().encode
