@@ -96,6 +96,11 @@ class AppSettings(TypedDict, total=False):
     """What a request over HTTP that changes something (pause, resume, levels of loggers) must bring:
     `Authorization: Bearer <token>`. None: such requests are refused. Default: None."""
 
+    log_format: Literal["text", "json"]
+    """How log lines are written to standard error where the program has not set up logging itself: text for
+    people, or a JSON object a line, with application, epoch, lane, shard, node, topic, partition and offset as
+    fields (`docs/logs.md`). Default: 'text'."""
+
     metrics_names: Literal["penstock", "kafka_streams", "both"]
     """Names of the metrics at `/metrics`: Penstock's, those of Kafka Streams where there is one of the same
     meaning, or both (`docs/metrics.md`). Default: 'penstock'."""
