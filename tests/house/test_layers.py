@@ -153,15 +153,19 @@ def room_of(path: Path) -> str:
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
-def imports_of(path: Path, *, guarded: bool = False) -> set[str]:
-    """The full names that a file imports; those for type checking make no cycle, and are left out unless ``guarded``."""
+def imports_of(path: Path, *, guarded: bool = False, later: bool = True) -> set[str]:
+    """The full names that a file imports; those for type checking make no cycle, and are left out unless ``guarded``.
+
+    ``later``: those, too, that a function imports when it is called.
+    """
     tree = ast.parse(path.read_text())
+    functions = () if later else (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     left_out = {
         id(inner)
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not guarded
         for inner in ast.walk(node)
-    }
+    } | {id(inner) for function in functions for inner in ast.walk(function)}
     names: set[str] = set()
     for node in ast.walk(tree):
         if id(node) in left_out:
@@ -171,6 +175,27 @@ def imports_of(path: Path, *, guarded: bool = False) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    """When it is loaded; what a function imports as it is called makes no cycle, nor what is there for type checking."""
+    files = {_module(path): path for path in FILES}
+    waiting = {module: _loads(path, files) - {module} for module, path in files.items()}
+    while ready := {module for module, needed in waiting.items() if not needed & waiting.keys()}:
+        for module in ready:
+            del waiting[module]
+    assert sorted(waiting) == []  # what is left is in a cycle, or above one
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(SRC.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if path.stem == "__init__" else parts)
+
+
+def _loads(path: Path, files: dict[str, Path]) -> set[str]:
+    """Return the modules of ours that a file loads when it is loaded itself."""
+    names = (name for name in imports_of(path, later=False) if name.startswith("penstock"))
+    return {name if name in files else name.rpartition(".")[0] for name in names}
 
 
 def imported_rooms(path: Path) -> set[str]:

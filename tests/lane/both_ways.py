@@ -223,28 +223,32 @@ def both_ways(
     """Compare by column with one by one; ``apart``: with columns of one source at a time, too, however few records they have.
 
     ``most``: rows of several sources that go together at most. ``by_key``: between different keys the order does not matter, but for dead
-    letters. ``how``: as ``Runs`` takes it.
+    letters. ``how``: as ``Runs`` takes it. Without kernels all ways are one by one, whatever the sizes.
     """
-    from penstock.kernels import fallback, fold, table_rows  # ``Runs`` must work without them
-
     ways = [(1, 1, 1), (NEVER, 16, NEVER), *([(1, 1, NEVER)] if apart else [])]
     seen = []
     for few, short, few_mixed in ways:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run, "FEW", few)
-            patch.setattr(table_rows, "FEW", few)
+            patch.setattr(run, "PART", 9)
             patch.setattr(mixed, "FEW_MIXED", few_mixed)
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)
             patch.setattr(lmdb_write, "BULK", few)  # what is written by column is a run, too
-            for room, name, size in ((run, "PART", 9), (fallback, "SMALL", 3), (fold, "SLICE", 2)):
-                patch.setattr(
-                    room, name, size
-                )  # what is around a record that cannot go by column is a part of so few records
+            if has_kernels():
+                _shrink_kernels(patch, few)
             with closing(Runs(shape, folders(), policy, **how)) as runs:
                 seen.append([_comparable(runs.epoch(epoch), by_key) for epoch in epochs])
     assert all(one == seen[0] for one in seen[1:]), seen
     assert not any("failed" in epoch for epoch in seen[0]), seen[0]
+
+
+def _shrink_kernels(patch: pytest.MonkeyPatch, few: int) -> None:
+    """Let kernels take few rows, and let what is around a record that cannot go by column be a part of so few records."""
+    from penstock.kernels import fallback, fold, table_rows
+
+    for module, name, size in ((table_rows, "FEW", few), (fallback, "SMALL", 3), (fold, "SLICE", 2)):
+        patch.setattr(module, name, size)
 
 
 def _comparable(seen: dict[str, Any], by_key: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, records, trying, usual, watch_columns
+from both_ways import Runs, both_ways, needs_kernels, records, trying, usual, watch_columns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -234,6 +234,7 @@ def test_records_without_surprises_go_by_column_in_every_step(shape, folders, mo
     assert all(taken)
 
 
+@needs_kernels
 @pytest.mark.parametrize("shape", [count, sum_up, totals], ids=lambda shape: shape.__name__)
 def test_a_record_that_cannot_be_read_is_taken_out_of_its_batch(shape, folders, monkeypatch):
     monkeypatch.setattr(mixed, "MOST", 100)

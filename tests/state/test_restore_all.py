@@ -233,7 +233,7 @@ def rebuilt(build, driver, auto_commit):
         keep_processors=True,
     )
     lanes.tasks[0].resume(json.loads(json.dumps(old.tasks[0].snapshot())))
-    lanes._reached, lanes._marks, lanes._heard = dict(old._reached), dict(old._marks), old._heard
+    lanes._reached, lanes._marks, lanes._observed = dict(old._reached), dict(old._marks), old._observed
     again._offsets = dict(driver._offsets)
     return again
 
