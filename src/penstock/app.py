@@ -33,6 +33,7 @@ from penstock.engine.reset import reset as reset_application
 from penstock.engine.reset_point import ResetPoint
 from penstock.engine.states import Listener, State, StateMachine
 from penstock.engine.topics import logged_stores
+from penstock.engine.tracing import tracer_for
 from penstock.engine.uncaught import UncaughtErrors
 from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, SparkEnded, StateError
 from penstock.log_lines import about, handler_for, shown_by
@@ -95,6 +96,7 @@ class App:
         if not self.config["application_id"]:
             raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
         check_dead_letters(self.topology, self.config)
+        tracer_for(self.config)  # raises now, not once state is restored
         self._given_session = spark
         self._spark_settings = spark_settings or {}
         self.allow_topology_change = allow_topology_change

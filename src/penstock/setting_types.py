@@ -101,6 +101,11 @@ class AppSettings(TypedDict, total=False):
     people, or a JSON object a line, with application, epoch, lane, shard, node, topic, partition and offset as
     fields (`docs/logs.md`). Default: 'text'."""
 
+    tracing: bool
+    """Trace epochs with OpenTelemetry: a span for each attempt of an epoch, one in it for each step, links to
+    the traces of the records (`docs/tracing.md`). Needs the extra `otel`; where spans go the program says.
+    Default: False."""
+
     metrics_names: Literal["penstock", "kafka_streams", "both"]
     """Names of the metrics at `/metrics`: Penstock's, those of Kafka Streams where there is one of the same
     meaning, or both (`docs/metrics.md`). Default: 'penstock'."""

@@ -23,6 +23,7 @@ from penstock.engine.history import History
 from penstock.engine.meters import Meters
 from penstock.engine.offsets import Input
 from penstock.engine.totals import Totals
+from penstock.engine.tracing import tracer_for
 from penstock.engine.transaction_recovery import TransactionRecovery
 from penstock.engine.work import EpochContext, Work
 from penstock.errors import BrokerError, EpochTooLarge, ProductionError
@@ -75,6 +76,7 @@ class Attempts:
         self._changes = changes
         self._transaction = TransactionRecovery(context)
         self._failure_log = FailureLog(context.clock)
+        self._tracer = tracer_for(context.config)
         #: whether rows of sinks carry their source record: not before one was refused, and it is not known
         self._traced = False
 
@@ -99,7 +101,7 @@ class Attempts:
             cache_bytes=budget_of_shard(self.context.config["cache_max_bytes"], len(self.committed.shards)),
             levels=levels_set(),
         )
-        return Work(
+        work = Work(
             self.context,
             self.committed,
             msgspec.structs.replace(request, places=True) if self._traced else request,
@@ -109,6 +111,8 @@ class Attempts:
             topic_ids=self.input.topic_ids,
             profile=self.totals.profile,
         )
+        self._tracer.begin(work)
+        return work
 
     def perform(self, state: EpochState) -> EpochEvent:
         """Perform any state but the choice of the input; return how it ended."""
@@ -128,6 +132,7 @@ class Attempts:
 
     def judge(self, state: EpochState, error: BaseException, *, stopping: bool) -> tuple[EpochEvent, BaseException]:
         """Return which event an error is, and the error to raise if it is not mended."""
+        self._tracer.failed(error)
         age, learnt = self._transaction.age, False
         limit = error if state in STEPS[:-1] and isinstance(error, BrokerError) and is_limit(error) else None
         if limit is not None:
@@ -177,7 +182,8 @@ class Attempts:
         began = stopwatch_us()
         if state is EpochState.BEGIN:
             self._transaction.begin()
-        commit.PERFORM[state](work)
+        with self._tracer.step(state.value):
+            commit.PERFORM[state](work)
         if state is EpochState.COMMIT:
             self._transaction.end()
         self.totals.last[state.value] = stopwatch_us() - began
@@ -216,7 +222,9 @@ class Attempts:
 
     def _measure(self, work: Work) -> None:
         now, inline = self.context.clock.now_ms(), self.context.executor.inline
-        self.meters.count(self.history.committed(work, inline, self.totals.profile, now))
+        epoch = self.history.committed(work, inline, self.totals.profile, now)
+        self.meters.count(epoch)
+        self._tracer.committed(work, epoch.records, epoch.kind)
         self.meters.changelog_rows += work.changed
         self.meters.produced_bytes += work.written_bytes
 
