@@ -69,7 +69,8 @@ def test_states_and_hooks_come_in_order_and_the_state_is_closed_at_a_barrier(sta
     assert app.state is State.CREATED
     with pytest.raises(StateError, match="CREATED: its stores can be read while it is RUNNING"):
         app.store("counts")
-    assert app.metrics() == {"state": "CREATED", "application_id": app.application_id, "paused": False}
+    created = {"state": "CREATED", "application_id": app.application_id, "paused": False, "restarts": 0}
+    assert app.metrics() == created
     cluster.send(topics[0], ("a", "1", START))
     app.start().wait_until_running(60_000)
     assert app.state is State.RUNNING
