@@ -275,7 +275,7 @@ static PyObject *grouped(Work *work) {
         made[i] = i == 2 && groups == rows ? Py_NewRef(made[0]) : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizes[i]);
         if (!made[i])
             goto done;
-        to[i] = PyBytes_AS_STRING(made[i]);
+        to[i] = PyBytes_AsString(made[i]);
     }
     int are_same;
     Py_BEGIN_ALLOW_THREADS;
@@ -354,7 +354,7 @@ static PyObject *shards(PyObject *module, PyObject *given) {
         return NULL;
     }
     if (column_of(key_column, &keys, rows) && (told = PyBytes_FromStringAndSize(NULL, rows * 4))) {
-        int32_t *to = (int32_t *)PyBytes_AS_STRING(told);
+        int32_t *to = (int32_t *)PyBytes_AsString(told);
         for (Py_ssize_t row = 0; row < rows; row++) {
             size_t size;
             const char *key = bytes_of(&keys, row, &size);

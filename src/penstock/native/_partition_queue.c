@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 
 typedef struct {
     int err;
@@ -75,7 +76,7 @@ static const struct {
 };
 
 static PyObject *link_to(PyObject *module, PyObject *path) {
-    const char *file = PyUnicode_AsUTF8(path);
+    const char *file = PyUnicode_AsUTF8AndSize(path, NULL);
     if (!file)
         return NULL;
     void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
@@ -188,11 +189,11 @@ static PyObject *failed(PyObject *module, PyObject *object) {
 
 /* Pairs of a name and bytes or None, as librdkafka has them; NULL: an exception is set. */
 static void *headers_from(PyObject *given) {
-    void *headers = rd.headers_new((size_t)PyTuple_GET_SIZE(given));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+    void *headers = rd.headers_new((size_t)PyTuple_Size(given));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++) {
         const char *name, *value;
         Py_ssize_t name_size, size;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "y#z#", &name, &name_size, &value, &size) ||
+        if (!PyArg_ParseTuple(PyTuple_GetItem(given, i), "y#z#", &name, &name_size, &value, &size) ||
             rd.header_add(headers, name, name_size, value, value ? size : -1)) {
             rd.headers_destroy(headers);
             if (!PyErr_Occurred())
@@ -283,9 +284,9 @@ static PyObject *column(Message **messages, Py_ssize_t count, int key) {
         Py_XDECREF(data);
         return NULL;
     }
-    uint8_t *bits = missing ? (uint8_t *)PyBytes_AS_STRING(valid) : NULL;
-    int32_t *ends = (int32_t *)PyBytes_AS_STRING(offsets), at = 0;
-    char *to = PyBytes_AS_STRING(data);
+    uint8_t *bits = missing ? (uint8_t *)PyBytes_AsString(valid) : NULL;
+    int32_t *ends = (int32_t *)PyBytes_AsString(offsets), at = 0;
+    char *to = PyBytes_AsString(data);
     if (bits)
         memset(bits, 0, (size_t)(count + 7) / 8);
     ends[0] = 0;
@@ -338,7 +339,7 @@ static PyObject *all_headers(Message **messages, Py_ssize_t count) {
         PyObject *pairs = headers_of(messages[i]), *kept = pairs ? PyList_AsTuple(pairs) : NULL;
         Py_XDECREF(pairs);
         if (kept)
-            PyList_SET_ITEM(all, i, kept);
+            PyList_SetItem(all, i, kept);
         else
             Py_CLEAR(all);
     }
@@ -356,7 +357,7 @@ static PyObject *rows_of(Message **messages, Py_ssize_t count) {
         Py_XDECREF(values);
         return NULL;
     }
-    int64_t *offset = (int64_t *)PyBytes_AS_STRING(offsets), *time = (int64_t *)PyBytes_AS_STRING(times);
+    int64_t *offset = (int64_t *)PyBytes_AsString(offsets), *time = (int64_t *)PyBytes_AsString(times);
     for (Py_ssize_t i = 0; i < count; i++) {
         int kind;
         offset[i] = messages[i]->offset;

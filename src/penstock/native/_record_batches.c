@@ -156,6 +156,12 @@ typedef struct {
     Py_ssize_t *ends;
 } Rows;
 
+static void free_object(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
 static void rows_free(Rows *self) {
     release_column(&self->keys);
     release_column(&self->values);
@@ -163,9 +169,7 @@ static void rows_free(Rows *self) {
     Py_XDECREF(self->headers);
     free(self->order);
     free(self->ends);
-    PyObject *type = (PyObject *)Py_TYPE(self);
-    Py_TYPE(self)->tp_free(self);
-    Py_DECREF(type);
+    free_object((PyObject *)self);
 }
 
 /* PartitionedRows(rows, partitions or None, keys, values, times, headers or None, spread, turn): `spread` is how many partitions there are. */
@@ -181,7 +185,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *given, PyObject *named) 
         PyErr_SetString(PyExc_ValueError, "a number is too large or negative");
         return NULL;
     }
-    Rows *self = (Rows *)type->tp_alloc(type, 0);
+    Rows *self = (Rows *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
     if (!column_of(keys, &self->keys, rows) || !column_of(values, &self->values, rows) || !buffer_of(times, &self->times) ||
@@ -190,7 +194,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *given, PyObject *named) 
     if (headers != Py_None && !(self->headers = PySequence_Fast(headers, "headers are a sequence")))
         goto failed;
     if (!holds(&self->times, rows, 8) || (partitions.buf && !holds(&partitions, rows, 4)) ||
-        (self->headers && PySequence_Fast_GET_SIZE(self->headers) < rows)) {
+        (self->headers && items_of(self->headers) < rows)) {
         PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
         goto failed;
     }
@@ -248,23 +252,25 @@ static PyType_Spec ROWS = {"penstock.native._record_batches.PartitionedRows", si
 
 /* ---- headers: objects of Python, read while nobody else runs */
 
-/* `bytes`: the name, or NULL: it is the text of the pair. */
+/* `bytes`: the name, or NULL: it is the text of the pair. Each call of Python counts here. */
 static int header_of(PyObject *pair, PyObject *bytes, Field *name, Field *value) {
     Py_ssize_t size;
-    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 || !PyUnicode_Check(PyTuple_GET_ITEM(pair, 0)))
+    if (!is_tuple(pair) || PyTuple_Size(pair) != 2)
         goto wrong;
-    PyObject *data = PyTuple_GET_ITEM(pair, 1);
+    PyObject *text = PyTuple_GetItem(pair, 0), *data = PyTuple_GetItem(pair, 1);
+    if (!Py_IS_TYPE(text, &PyUnicode_Type) && !PyUnicode_Check(text))
+        goto wrong;
     if (bytes) {
-        name->data = PyBytes_AS_STRING(bytes);
-        size = PyBytes_GET_SIZE(bytes);
-    } else if (!(name->data = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(pair, 0), &size)))
+        name->data = PyBytes_AsString(bytes);
+        size = PyBytes_Size(bytes);
+    } else if (!(name->data = PyUnicode_AsUTF8AndSize(text, &size)))
         return 0;
     name->size = (size_t)size;
     value->data = NULL;
     value->size = 0;
-    if (PyBytes_Check(data)) {
-        value->data = PyBytes_AS_STRING(data);
-        value->size = (size_t)PyBytes_GET_SIZE(data);
+    if (Py_IS_TYPE(data, &PyBytes_Type) || PyBytes_Check(data)) {
+        value->data = PyBytes_AsString(data);
+        value->size = (size_t)PyBytes_Size(data);
     } else if (data != Py_None)
         goto wrong;
     return 1;
@@ -275,53 +281,59 @@ wrong:
 
 /* Names as bytes, where one of them is not UTF-8: `record.py` says how a text keeps them. */
 static PyObject *raw_names(PyObject *given) {
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(given);
+    Py_ssize_t count = items_of(given);
     PyObject *names = PyList_New(count);
     for (Py_ssize_t i = 0; names && i < count; i++) {
-        PyObject *pair = PySequence_Fast_GET_ITEM(given, i), *name = NULL;
-        if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2)
-            name = PyUnicode_AsEncodedString(PyTuple_GET_ITEM(pair, 0), "utf-8", "surrogateescape");
+        PyObject *pair = item_of(given, i), *name = NULL;
+        if (is_tuple(pair) && PyTuple_Size(pair) == 2)
+            name = PyUnicode_AsEncodedString(PyTuple_GetItem(pair, 0), "utf-8", "surrogateescape");
         else
             PyErr_SetString(PyExc_TypeError, "a header is a pair of a name and bytes or None");
         if (name)
-            PyList_SET_ITEM(names, i, name);
+            PyList_SetItem(names, i, name);
         else
             Py_CLEAR(names);
     }
     return names;
 }
 
+/* Tells whether so many bytes more have room behind `size`. */
+static int have_room(uint8_t **memory, size_t *room, size_t size, size_t more) {
+    if (size + more <= *room)
+        return 1;
+    uint8_t *larger = realloc(*memory, (size + more) * 2);
+    if (!larger) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    *memory = larger;
+    *room = (size + more) * 2;
+    return 1;
+}
+
 /* `names`: as bytes, or NULL: they are UTF-8. */
 static size_t encode_named(PyObject *given, PyObject *names, uint8_t **memory, size_t *room) {
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(given);
+    Py_ssize_t count = items_of(given);
     size_t size = varint_size((uint64_t)count << 1);
     Field name, value;
+    if (!have_room(memory, room, 0, size))
+        return 0;
+    put_varint(*memory, (uint64_t)count << 1);
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!header_of(PySequence_Fast_GET_ITEM(given, i), names ? PyList_GET_ITEM(names, i) : NULL, &name, &value))
+        if (!header_of(item_of(given, i), names ? PyList_GetItem(names, i) : NULL, &name, &value))
             return 0;
-        size += field_size(name) + field_size(value);
-    }
-    if (size > *room) {
-        uint8_t *larger = realloc(*memory, size * 2);
-        if (!larger) {
-            PyErr_NoMemory();
+        size_t more = field_size(name) + field_size(value);
+        if (!have_room(memory, room, size, more))
             return 0;
-        }
-        *memory = larger;
-        *room = size * 2;
-    }
-    uint8_t *to = put_varint(*memory, (uint64_t)count << 1);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (!header_of(PySequence_Fast_GET_ITEM(given, i), names ? PyList_GET_ITEM(names, i) : NULL, &name, &value))
-            return 0;
-        to = put_field(put_field(to, name), value);
+        put_field(put_field(*memory + size, name), value);
+        size += more;
     }
     return size;
 }
 
 /* The headers of a row as they are written, in memory that is used again. Their size; 0: an error is set. */
 static size_t encode_headers(PyObject *given, uint8_t **memory, size_t *room) {
-    if (!PyTuple_Check(given) && !PyList_Check(given)) {
+    if (!is_tuple(given) && !PyList_Check(given)) {
         PyErr_SetString(PyExc_TypeError, "the headers of a row are a tuple or a list");
         return 0;
     }
@@ -348,7 +360,7 @@ typedef struct {
 } Batch;
 
 static PyObject *batch_new(PyTypeObject *type, PyObject *given, PyObject *named) {
-    Batch *self = (Batch *)type->tp_alloc(type, 0);
+    Batch *self = (Batch *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
     self->room = SMALLEST;
@@ -362,9 +374,7 @@ static PyObject *batch_new(PyTypeObject *type, PyObject *given, PyObject *named)
 
 static void batch_free(Batch *self) {
     free(self->data);
-    PyObject *type = (PyObject *)Py_TYPE(self);
-    Py_TYPE(self)->tp_free(self);
-    Py_DECREF(type);
+    free_object((PyObject *)self);
 }
 
 static int is_free(const Batch *self) {
@@ -419,7 +429,7 @@ static inline Outcome add_record(Batch *self, Field key, Field value, int64_t ti
 static PyObject *batch_add(Batch *self, PyObject *given) {
     Rows *rows;
     Py_ssize_t first, last, limit, largest;
-    PyObject *type = PyType_GetModuleState(Py_TYPE(self));
+    PyObject *type = PyType_GetModuleState(Py_TYPE((PyObject *)self));
     if (!PyArg_ParseTuple(given, "O!nnnn", *(PyTypeObject **)type, &rows, &first, &last, &limit, &largest) || !is_free(self))
         return NULL;
     if (first < 0 || last < first || last > rows->size || limit < 0 || largest < 0 || limit > INT32_MAX || largest > INT32_MAX) {
@@ -442,11 +452,11 @@ static PyObject *batch_add(Batch *self, PyObject *given) {
         key.data = bytes_of(&rows->keys, row, &key.size);
         value.data = bytes_of(&rows->values, row, &value.size);
         if (rows->headers) {
-            if (row >= PySequence_Fast_GET_SIZE(rows->headers)) {
+            if (row >= items_of(rows->headers)) {
                 PyErr_SetString(PyExc_ValueError, "a column is shorter than its rows");
                 break;
             }
-            headers.size = encode_headers(PySequence_Fast_GET_ITEM(rows->headers, row), &memory, &room);
+            headers.size = encode_headers(item_of(rows->headers, row), &memory, &room);
             headers.data = (const char *)memory;
             if (!headers.size)
                 break;

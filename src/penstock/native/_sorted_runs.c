@@ -108,12 +108,12 @@ static int take(PyObject *given, Runs *runs) {
     PyObject *items = PySequence_Fast(given, "runs are a sequence");
     if (!items)
         return 0;
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
+    Py_ssize_t count = items_of(items);
     int fits = count <= MOST;
     if (!fits)
         PyErr_Format(PyExc_OverflowError, "%zd runs are too many", count);
     for (Py_ssize_t i = 0; fits && i < count; i++) {
-        fits = take_run(PySequence_Fast_GET_ITEM(items, i), &runs->run[i]);
+        fits = take_run(item_of(items, i), &runs->run[i]);
         runs->count += (size_t)fits;
     }
     Py_DECREF(items);
@@ -270,8 +270,8 @@ static PyObject *found(Runs *runs, const Keys *keys) {
     offsets = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(keys->rows + 1) * 4);
     data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
     if (valid && offsets && data) {
-        uint8_t *to[3] = {(uint8_t *)PyBytes_AS_STRING(valid), (uint8_t *)PyBytes_AS_STRING(offsets),
-                          (uint8_t *)PyBytes_AS_STRING(data)};
+        uint8_t *to[3] = {(uint8_t *)PyBytes_AsString(valid), (uint8_t *)PyBytes_AsString(offsets),
+                          (uint8_t *)PyBytes_AsString(data)};
         Py_BEGIN_ALLOW_THREADS;
         copy_found(runs, places, keys->rows, bytes, to[0], to[1], to[2]);
         Py_END_ALLOW_THREADS;
@@ -384,7 +384,7 @@ static PyObject *rows(PyObject *module, PyObject *args) {
                 heads.end[i] = heads.at[i];
         }
         made = PyList_New(0);
-        while (made && PyList_GET_SIZE(made) < most && !runs.damaged && next_row(&runs, &heads, &place)) {
+        while (made && PyList_Size(made) < most && !runs.damaged && next_row(&runs, &heads, &place)) {
             if (is_deleted(&runs.run[place.run], place.row))
                 continue;
             PyObject *pair = pair_of(&runs, place);
@@ -412,7 +412,7 @@ static PyObject *unpack(PyObject *module, PyObject *given) {
         PyObject *pair = is_deleted(run, row) ? Py_BuildValue("(y#O)", (const char *)key.at, (Py_ssize_t)key.size, Py_None)
                                               : pair_of(&runs, (Place){0, (uint32_t)row});
         if (pair)
-            PyList_SET_ITEM(made, (Py_ssize_t)row, pair);
+            PyList_SetItem(made, (Py_ssize_t)row, pair);
         else
             Py_CLEAR(made);
     }
@@ -547,7 +547,7 @@ static PyObject *pack(PyObject *module, PyObject *args) {
     Head head = head_for(&names, &values, times.buf != NULL);
     made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
     if (made) {
-        uint8_t *to = (uint8_t *)PyBytes_AS_STRING(made);
+        uint8_t *to = (uint8_t *)PyBytes_AsString(made);
         int fits;
         Py_BEGIN_ALLOW_THREADS;
         fits = write_columns(&names, &values, times.buf, head, to);
@@ -616,7 +616,7 @@ static PyObject *merged_run(Runs *runs, int keep_deleted) {
         Head head = {FORMAT, (uint32_t)merged.rows, (uint32_t)merged.deleted, (uint32_t)merged.key_bytes, (uint32_t)merged.value_bytes};
         made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(head));
         if (made) {
-            uint8_t *to = (uint8_t *)PyBytes_AS_STRING(made);
+            uint8_t *to = (uint8_t *)PyBytes_AsString(made);
             Py_BEGIN_ALLOW_THREADS;
             write_merged(runs, &merged, head, to);
             Py_END_ALLOW_THREADS;

@@ -4,6 +4,9 @@
 #define PENSTOCK_COLUMNS_H
 
 #define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API /* one build for every Python from 3.11 on (docs/decisions/0058) */
+#define Py_LIMITED_API 0x030b0000
+#endif
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,6 +30,17 @@ static inline const char *bytes_of(const Column *column, Py_ssize_t row, size_t 
     }
     *size = (size_t)(offsets[1] - offsets[0]);
     return column->data.buf ? (const char *)column->data.buf + offsets[0] : ""; /* there, but empty */
+}
+
+static inline int is_tuple(PyObject *given) {
+    return Py_IS_TYPE(given, &PyTuple_Type) || PyTuple_Check(given); /* the second is a call */
+}
+
+/* What PySequence_Fast has returned: a tuple or a list; its items are borrowed. */
+static inline Py_ssize_t items_of(PyObject *items) { return is_tuple(items) ? PyTuple_Size(items) : PyList_Size(items); }
+
+static inline PyObject *item_of(PyObject *items, Py_ssize_t at) {
+    return is_tuple(items) ? PyTuple_GetItem(items, at) : PyList_GetItem(items, at);
 }
 
 static inline int buffer_of(PyObject *given, Py_buffer *buffer) {
