@@ -27,6 +27,7 @@ from penstock.setting_checks import (
     optimisations,
     optional,
     policy,
+    registry,
     text,
     user_config,
 )
@@ -66,6 +67,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("idle_ms", "int", 5_000, at_least(1), "A source partition that is read to its end and quiet for so long holds event time back no more; a source may have its own: idle_after."),
     Setting("user_config", "mapping", {}, user_config, "Values of your own, by name: processors find them in `context.config[\"user_config\"]`. They travel to the workers, so they must be picklable; in the environment, JSON."),
     Setting("kafka", "mapping", {}, mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
+    Setting("registry", "mapping", None, optional(registry), "The schema registry of serdes with registry=True: a URL, or the options of a SchemaRegistry (`docs/schemas.md`); in the environment a URL or JSON."),
     Setting("replication_factor", "int", -1, at_least(-1), "Replication of internal topics; -1 is the broker's default."),
     Setting("snapshot_timeout_ms", "int", 300_000, at_least(1), "A snapshot, or a scan of a query, that is open for longer is ended at the next barrier, so that the local state does not grow without end; `app.snapshot(timeout=...)` gives another time."),
     Setting("admin", "str or None", None, optional(address), "host:port where the application answers over HTTP (`docs/http.md`); a port alone is one of 127.0.0.1, which no other machine can reach; port 0 chooses a free one (`app.admin_address`). None: nowhere."),

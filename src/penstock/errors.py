@@ -21,7 +21,8 @@
     ├── RecoveryError            decide: the application cannot go on from where it stood
     ├── BrokerError              look at Kafka; ``retriable``, ``abortable`` and ``fatal`` say what a program may do
     │   ├── TopicError               a topic or its offsets: missing, gone, or not as they must be
-    │   └── FencedError              stop: another instance with the same application id has taken over
+    │   ├── FencedError              stop: another instance with the same application id has taken over
+    │   └── RegistryError            look at the schema registry: it is away (``retriable``), or refuses a schema
     ├── EngineError              look at Spark: an epoch could not be run
     │   ├── EpochTooLarge            nothing: it is run again with fewer records
     │   └── SparkEnded               start the application again: Spark's JVM has ended
@@ -168,6 +169,10 @@ class TopicError(BrokerError):
 
 class FencedError(BrokerError):
     """Another instance with the same application id has taken over; this one may not write any more."""
+
+
+class RegistryError(BrokerError):
+    """The schema registry did not do what was asked. ``retriable``: it is away, and is waited for as a broker is."""
 
 
 class StreamsError(PenstockError):

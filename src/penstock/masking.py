@@ -11,7 +11,7 @@ HIDDEN = "***"
 
 #: names of settings, of Kafka's clients and of Spark, whose values are never shown
 _SECRET = re.compile(
-    r"passw|passphrase|pwd|secret|token(?!\.endpoint)|credential|jaas|private|[._-]key$|(api|access)[._-]?key|\.pem$",
+    r"passw|basic[._]?auth|passphrase|pwd|secret|token(?!\.endpoint)|credential|jaas|private|[._-]key$|(api|access)[._-]?key|\.pem$",
     re.IGNORECASE,
 )
 #: of the settings for security, those that may be shown: any other may hold a secret

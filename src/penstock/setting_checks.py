@@ -115,6 +115,21 @@ def _mapping(value: Any) -> dict[str, Any]:
 mapping = Check(_mapping, {"type": "object"})
 
 
+def _registry(value: Any) -> str | dict[str, Any]:
+    if hasattr(value, "options"):  # a SchemaRegistry
+        return dict(value.options())
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = json.loads(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if not isinstance(value, str) or not value.startswith(("http://", "https://", "mock://")):
+        raise ValueError("must be a URL, SchemaRegistry(url=...), or a mapping of its options")
+    return value
+
+
+registry = Check(_registry, {"anyOf": [{"type": "string", "pattern": "^(https?|mock)://"}, {"type": "object"}]})
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of an address; a port alone is one of this machine, which no other can reach.
 

@@ -129,7 +129,8 @@ FENCES = {
             "rows",
             "partition_queue",
         )
-    },
+    }
+    | {"serde/registry/client.py"},
     "pytest": {"testing/broker.py", "testing/spark.py"},
     "pyspark": {
         "dev/jars.py",

@@ -7,6 +7,8 @@
     RUNNING             200                                 200
     a step is older     503 if the broker answers,          503 if the broker does not answer
       than the limit    200 if it does not
+    the registry of     200                                 503
+      schemas is away
     ending, failed      503 with the error                  503
     checks of the user  those of the group ``live``         those of the group ``ready``
 
@@ -64,9 +66,19 @@ class Health:
         broker = await self._broker.look()
         if not broker["answers"]:
             missing.append(f"the broker does not answer: {broker['error']}")
+        if (away := self._registry()) is not None:
+            missing.append(away)
         if (stall := self._stall()) is not None:
             missing.append(stall)
         return await self._answer("ready", missing, broker=broker)
+
+    def _registry(self) -> str | None:
+        """Say that the epoch waits for a schema registry, if it does."""
+        loop = self._running.loop
+        last = None if loop is None else next(reversed(loop.history.failures), None)
+        if last is None or loop is None or last.error != "RegistryError" or last.epoch <= loop.committed.epoch:
+            return None
+        return f"epoch {last.epoch} is run again: {last.message}"
 
     def _ended(self) -> list[str]:
         app = self._running.app

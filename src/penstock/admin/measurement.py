@@ -20,6 +20,10 @@ from penstock.engine.states import State
 from penstock.engine.totals import Totals
 from penstock.plan.plan import Plan
 from penstock.query.service import Queries
+from penstock.serde.registry.client import REQUESTS
+
+#: requests of the lanes come with their reports
+REGISTRY_REQUESTS = "registry_requests_total"
 
 
 class Sample(NamedTuple):
@@ -173,7 +177,9 @@ def _errors(totals: Totals) -> Counter[tuple[str, str, str]]:
 
 def _of_output(loop: Loop, dead_letter_topic: str | None) -> Iterator[Sample]:
     totals, meters = loop.totals, loop.meters
-    for (metric, labels), count in dict(totals.events).items():
+    events = Counter(dict(totals.events))
+    events.update({(REGISTRY_REQUESTS, asked): count for asked, count in dict(REQUESTS).items()})  # by the driver
+    for (metric, labels), count in events.items():
         yield Sample(metric, labels, count)
     for failed, count in _errors(totals).items():
         yield Sample("errors_total", failed, count)

@@ -86,6 +86,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("query_seconds", H, ("store", "query"), "Time of queries, up to the first row of those that give many."),
     Metric("open_snapshots", G, (), "Snapshots and scans that are open.", "kafka_stream_state_num_open_iterators"),
     Metric("subscribers", G, (), "Streams of events and changes that are open."),
+    Metric("registry_requests_total", C, ("op", "code"), "Requests to schema registries: register, lookup, latest, schema."),
     Metric("http_requests_total", C, ("route", "code"), "Requests to the admin endpoints."),
 )  # fmt: skip
 

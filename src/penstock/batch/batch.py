@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.batch.column import Column
 from penstock.batch.fallback import Undecodable
 from penstock.batch.provenance import Provenance
+from penstock.errors import RegistryError
 from penstock.record import Headers, Origin
 from penstock.serde.base import Serde
 
@@ -136,7 +137,7 @@ def rows_of(column: Column, serde: Serde[Any], *, read: bool = False) -> tuple[p
     """
     try:
         return column.arrow_of(serde, read=read), {}
-    except Undecodable:
+    except (Undecodable, RegistryError):
         raise
     except Exception:  # whatever it raises: each item is asked for by itself
         refused: dict[int, Exception] = {}

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.fallback import Undecodable
+from penstock.errors import RegistryError
 from penstock.serde.base import Serde
 from penstock.serde.json_lines import JsonLines, json_lines
 from penstock.serde.primitives import string
@@ -103,6 +104,8 @@ class Column:
         on_decode("operators")
         try:
             found = self._decoded(data)
+        except RegistryError:  # no fault of the rows
+            raise
         except Exception as error:
             raise Undecodable from error
         on_decode("decode")

@@ -22,6 +22,7 @@ from penstock.engine.failure_log import FailureLog
 from penstock.engine.history import History
 from penstock.engine.meters import Meters
 from penstock.engine.offsets import Input
+from penstock.engine.registry_schemas import NO_SCHEMAS, RegistrySchemas
 from penstock.engine.totals import Totals
 from penstock.engine.tracing import tracer_for
 from penstock.engine.transaction_recovery import TransactionRecovery
@@ -53,8 +54,10 @@ class Attempts:
         ends: ChangelogEnds,
         due: DueWork,
         changes: ChangeFeeds | None = None,
+        schemas: RegistrySchemas = NO_SCHEMAS,
     ) -> None:
         self.context = context
+        self._schemas = schemas
         self.input = source
         self.committed = committed
         self.totals = Totals()
@@ -101,6 +104,7 @@ class Attempts:
             cache_bytes=budget_of_shard(self.context.config["cache_max_bytes"], len(self.committed.shards)),
             levels=levels_set(),
         )
+        request = msgspec.structs.replace(request, schemas=self._schemas.resolve())
         work = Work(
             self.context,
             self.committed,

@@ -25,6 +25,7 @@ from penstock.engine.loop import Loop
 from penstock.engine.offsets import Input
 from penstock.engine.record import pack
 from penstock.engine.recovery import OnRestore
+from penstock.engine.registry_schemas import RegistrySchemas
 from penstock.engine.sources import find_topics
 from penstock.engine.store_descriptions import describe_stores
 from penstock.engine.transaction_recovery import transaction_ms
@@ -46,6 +47,8 @@ from penstock.query.followed_shards import FollowedShards
 from penstock.query.routing import Routing
 from penstock.query.service import Queries
 from penstock.query.shards import LocalShards
+from penstock.serde.registry.settings import SchemaRegistry
+from penstock.topology.schemas import bind_schemas, used_registries, written_schemas
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -96,7 +99,8 @@ class Engine:
         keep_freed_memory()
         context = self._session.sparkContext
         check_cluster(self.topology, context.master)
-        check_secrets(context.master, self.config["kafka"], dict(context.getConf().getAll()))
+        registries = used_registries(stage.plan.topology)
+        check_secrets(context.master, self.config["kafka"], dict(context.getConf().getAll()), registries)
         partitions = topics.ensure_sinks(self.log, self.topology, self.config)
         find_topics(self.log.admin, self.topology, app)
         self._learn()
@@ -155,7 +159,14 @@ class Engine:
         due = DueWork(source, timing, waking(stage), self._clock, self.config["commit_interval_ms"])
         ends = ChangelogEnds(self.log, app, stores)
         attempts = Attempts(
-            context, source=source, sizer=sizer, committed=committed, ends=ends, due=due, changes=self._changes
+            context,
+            source=source,
+            sizer=sizer,
+            committed=committed,
+            ends=ends,
+            due=due,
+            changes=self._changes,
+            schemas=RegistrySchemas(written_schemas(stage.plan.topology)),
         )
         attempts.global_ends = offsets(request.global_ends)
         self.loop = Loop(attempts, due)
@@ -224,7 +235,7 @@ def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> S
     folder = config["state_dir"] or str(cache_root() / "state")
     kafka = dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"])
     return Stage(
-        plan=make_plan(topology),
+        plan=make_plan(bind_schemas(topology, config["application_id"], config["registry"])),
         application_id=config["application_id"],
         config={**config, "lanes": lanes, "kafka": kafka, "on_uncaught_error": "shutdown"},  # the driver's alone
         shards=config["shards"],
@@ -263,13 +274,15 @@ def check_cluster(topology: Topology, master: str) -> None:
 ENCRYPTION = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
 
 
-def check_secrets(master: str, kafka: Mapping[str, Any], spark: Mapping[str, str]) -> None:
-    """Refuse to send secrets of the client settings to the executors of a cluster in the clear."""
-    found = secrets(kafka)
+def check_secrets(
+    master: str, kafka: Mapping[str, Any], spark: Mapping[str, str], registries: Iterable[SchemaRegistry] = ()
+) -> None:
+    """Refuse to send secrets of the client settings, or of a schema registry, to the executors of a cluster in the clear."""
+    found = [*secrets(kafka), *(f"registry {name}" for one in registries for name in one.secrets)]
     safe = _is_on(spark, "spark.authenticate") and any(_is_on(spark, name) for name in ENCRYPTION)
     if found and not safe and not master.startswith("local"):
         raise ConfigError(
-            f"the client settings (kafka={{...}}) hold secrets ({', '.join(found)}), which the executors of {master} "
+            f"the client settings (kafka={{...}}, registry=...) hold secrets ({', '.join(found)}), which the executors of {master} "
             "need, and Spark would send them in the clear: set spark.authenticate=true and spark.network.crypto.enabled=true, with "
             "spark.authenticate.secret, for the cluster and here (spark_settings={...}), or use master='local[*]'"
         )

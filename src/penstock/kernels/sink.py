@@ -11,6 +11,7 @@ from penstock.batch.batch import Batch, rows_of
 from penstock.kernels.kernel import KernelHost
 from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.log.partitioner import partition_for
+from penstock.serde.registry.serde import header_parts
 from penstock.serde.traits import kept_classes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.node import SinkNode
@@ -21,6 +22,8 @@ def refuses_sink(sink: SinkNode) -> str | None:
     """Return why a sink takes records one by one; None if it takes batches."""
     if sink.topic is None:
         return "a function chooses the topic of each record"
+    if not sink.internal and header_parts(sink.key, sink.value):
+        return "the ids of schemas go into the headers of each record"
     if sink.carries:
         return "records go on to a later step as they are, each in its place"
     if sink.partitioner is not None and not is_by_inner_key(sink):

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.clock import Clock
-from penstock.errors import DeserializationError, TimestampError
+from penstock.errors import DeserializationError, RegistryError, TimestampError
 from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
@@ -19,6 +19,7 @@ from penstock.log.rows import RangeRows
 from penstock.record import Headers, Origin, undecodable_name
 from penstock.serde import Serde, Serdes
 from penstock.serde.foreign_key import SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
+from penstock.serde.registry.framing import with_header
 from penstock.topology.node import SourceNode
 
 #: (key, value, timestamp, headers, origin)
@@ -103,8 +104,8 @@ class Sources:
         if (not node.internal and int(batch.times.min()) < 0) or _has_undecodable(batch.some_headers):
             return None
         try:
-            keys = _source_column(batch.key, node.key, told, made=node.internal)
-            values = _source_column(batch.value, node.value, told)
+            keys = _source_column(self._data(batch, "key"), node.key, told, made=node.internal)
+            values = _source_column(self._data(batch, "value"), node.value, told)
         except pa.ArrowInvalid:
             return None
         return Batch(keys, values, batch.times, batch.some_headers, batch.provenance)
@@ -112,8 +113,9 @@ class Sources:
     def readable(self, batch: SourceBatch) -> tuple[Batch, list[int]]:
         """Return those records of a batch by column that can be read, and the places of the others."""
         node = self.readers[batch.source].source
-        keys, bad_keys = read_rows(batch.key, node.key)
-        values, bad_values = read_rows(batch.value, node.value)
+        key_data, value_data = self._data(batch, "key"), self._data(batch, "value")
+        keys, bad_keys = read_rows(key_data, node.key)
+        values, bad_values = read_rows(value_data, node.value)
         bad = {*bad_keys, *bad_values}
         if not node.internal:
             bad.update(np.flatnonzero(batch.times < 0).tolist())
@@ -121,8 +123,8 @@ class Sources:
         if given is not None:
             bad.update(at for at, headers in enumerate(given) if headers and undecodable_name(headers) is not None)
         columns = Batch(
-            Column(keys, data=batch.key, serde=node.key, made=node.internal),
-            Column(values, data=batch.value, serde=node.value),
+            Column(keys, data=key_data, serde=node.key, made=node.internal),
+            Column(values, data=value_data, serde=node.value),
             batch.times,
             batch.some_headers,
             batch.provenance,
@@ -146,9 +148,7 @@ class Sources:
     def records(self, batch: SourceBatch | ShortRun, task: Task) -> Iterable[Record]:
         """Return the decoded records of a batch; those that cannot be read go to the policy."""
         node = self.readers[batch.source].source
-        raw_keys, raw_values = (
-            (batch.key, batch.value) if isinstance(batch, SourceBatch) else (batch.keys, batch.values)
-        )
+        raw_keys, raw_values = self._data(batch, "key"), self._data(batch, "value")
         keys = decode_all(node.key, raw_keys)
         values = decode_all(node.value, raw_values) if keys is not None else None
         timestamps = batch.timestamps
@@ -170,6 +170,17 @@ class Sources:
                 if time >= 0 and source in self.asking:
                     self.readers[source].watermark(key, value, time, raw)  # raises what it raised before
                 task.drop_at(source, "negative_timestamp" if time < 0 else "unstable_timestamp")
+
+    def _data(self, batch: SourceBatch | ShortRun, part: str) -> Any:
+        """Return the keys or the values of a batch; with the ids of their schemas in front, where these are in headers."""
+        data = getattr(batch, f"{part}s" if isinstance(batch, ShortRun) else part)
+        if part not in self.readers[batch.source].framed:
+            return data
+        if isinstance(batch, ShortRun):
+            return [with_header(row, given, part) for row, given in zip(data, batch.headers, strict=True)]
+        headers = batch.some_headers or [()] * len(batch)
+        rows = zip(data.to_pylist(), headers, strict=True)
+        return pa.array([with_header(row, given, part) for row, given in rows], data.type)
 
     def _one_by_one(self, batch: SourceBatch | ShortRun, task: Task) -> Iterable[Record]:
         for key, value, timestamp, headers, origin in zip(
@@ -209,6 +220,8 @@ def decode_all(serde: Serde[Any], column: pa.Array | list[bytes | None]) -> list
         if isinstance(column, list):
             return [None if data is None else decode(data) for data in column]
         return Column(data=column, serde=serde).items
+    except RegistryError:  # no fault of the rows
+        raise
     except Exception:  # whatever the serde raises: the policy is asked row by row
         return None
 
@@ -230,6 +243,8 @@ def read_rows(data: pa.Array, serde: Serde[Any]) -> tuple[list[Any], list[int]]:
     for place, row in enumerate(data.to_pylist()):
         try:
             items.append(None if row is None else decode(row))
+        except RegistryError:
+            raise
         except Exception:  # as above
             items.append(None)
             bad.append(place)

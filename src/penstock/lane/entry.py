@@ -17,14 +17,23 @@ from penstock.lane.kafka_input import read_rows, taken_in
 from penstock.lane.run import restore_lane, run_step
 from penstock.lane.worker import release_resources, worker_for
 from penstock.protocol import channel, shuffle
+from penstock.protocol import request as requests
 from penstock.protocol.channel import Part
 from penstock.protocol.chunk import packed
-from penstock.protocol.request import Range, decode_request
+from penstock.protocol.request import EpochRequest, Range
+from penstock.serde.registry.catalog import learn
 
 #: how long tasks that close resources wait for each other: some of them may have no place to run
 RENDEZVOUS_US = 2_000_000
 #: the lane of a chunk, as Spark wants to be told it
 _address = Struct("!q").pack
+
+
+def decode_request(data: bytes) -> EpochRequest:
+    """Return a request; what the driver has asked the schema registry for is known from here on."""
+    request = requests.decode_request(data)
+    learn(request.schemas)
+    return request
 
 
 def restore(stage: Any, identity: str, request: bytes, lane: int, rows: Iterable[Any]) -> list[bytes]:

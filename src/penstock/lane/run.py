@@ -53,6 +53,7 @@ from penstock.protocol.failure import pack_failure
 from penstock.protocol.report import TaskReport, encode_report
 from penstock.protocol.request import EpochRequest, offsets
 from penstock.protocol.timing import known_due
+from penstock.serde.registry.client import take_requests
 from penstock.state import pending
 from penstock.state.base import Sealed, ShardState
 from penstock.state.changes import TableChanges
@@ -193,6 +194,7 @@ class StepRun:
         meter = self._meter
         self._report.nodes = [(node, *work) for node, work in meter.work().items()]
         self._report.events = [(*event, count) for event, count in meter.events.items()]
+        self._report.events += [("registry_requests_total", asked, count) for asked, count in take_requests().items()]
         self._report.user = [(*metric,) for metric in meter.user.collected()]
         self._report.log = WORKER_LOG.take()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from penstock.errors import SerializationError, TopologyError, describe_function
 from penstock.log.partitioner import partition_for
 from penstock.operators.base import Forward
 from penstock.record import Headers, Origin
+from penstock.serde.registry.framing import HEADER, without_frame
+from penstock.serde.registry.serde import bound, header_parts, registry_serdes
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
 from penstock.topology.functions import partitioner_call, takes
 from penstock.topology.node import SinkNode
@@ -51,6 +54,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
 
     A serializer that raises is the production policy's to judge; an extractor or partitioner that raises is the node's own failure.
     """
+    if not sink.internal and header_parts(sink.key, sink.value):
+        return _with_headers(sink, task, partitions, refuse)
     serialize_key, serialize_value = sink.key.serialize, sink.value.serialize
     topic, extractor, internal = sink.topic, sink.extractor, sink.internal
     partitioner = None if sink.partitioner is None else partitioner_call(sink.partitioner)
@@ -69,11 +74,16 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
         origin = task.placed if internal and task.placed is not None else task.origin
         emit(_row((topic, home, key_bytes, value_bytes, timestamp, headers, internal, origin)))
 
+    by_topic = (
+        _serializers(sink) if extractor is not None and any(map(registry_serdes, (sink.key, sink.value))) else None
+    )
+
     # the ordinary sink asks nobody where its records go
     if extractor is None and partitioner is None and by_window is None:
         return on_plain_record
 
     def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        nonlocal serialize_key, serialize_value
         if extractor is None:
             target = topic
         else:  # it sees the time and headers that the nodes before gave the record
@@ -81,6 +91,8 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
             target = _extracted(extractor, key, value, origin)
         assert target is not None
         try:
+            if by_topic is not None:
+                serialize_key, serialize_value = by_topic(target)
             key_bytes = None if key is None else serialize_key(key)
             value_bytes = None if value is None else serialize_value(value)
         except Exception as error:
@@ -101,6 +113,57 @@ def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refus
         emit(Row(target, inner_partition, key_bytes, value_bytes, timestamp, headers, internal, came_from))
 
     return on_record
+
+
+def _with_headers(sink: SinkNode, task: Any, partitions: Callable[[str], int], refuse: Callable[..., None]) -> Forward:
+    """Bind a sink whose records have the ids of their schemas in headers: what stands in front of key and value goes there."""
+    outputs: list[Row] = []
+    parts = header_parts(sink.key, sink.value)
+    inside = _Collecting(task, outputs)
+    write = open_sink(replace(sink, internal=True), inside, partitions, refuse)
+
+    def on_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        write(key, value, timestamp, headers)
+        for row in outputs:
+            task.outputs.append(to_headers(row._replace(internal=False), parts))
+        outputs.clear()
+
+    return on_record
+
+
+class _Collecting:
+    """A task whose rows are collected."""
+
+    def __init__(self, task: Any, outputs: list[Row]) -> None:
+        self._task = task
+        self.outputs = outputs
+        self.placed = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+
+def to_headers(row: Row, parts: Mapping[str, bool]) -> Row:
+    """Return a row with the ids of its schemas in headers. ``parts``: `header_parts`."""
+    for part, indexed in parts.items():
+        data = getattr(row, part)
+        if data is not None:
+            frame, body = without_frame(data, indexed=indexed)
+            name = HEADER[part]  # headers of the source record go along: its schema is not this one
+            others = tuple(header for header in row.headers if header[0] != name)
+            row = row._replace(headers=(*others, (name, frame)))
+            row = row._replace(key=body) if part == "key" else row._replace(value=body)
+    return row
+
+
+def _serializers(sink: SinkNode) -> Callable[[str], tuple[Callable[[Any], bytes], Callable[[Any], bytes]]]:
+    """Return what gives the serializers of a topic that a record has named."""
+
+    @lru_cache(maxsize=1024)
+    def of_topic(topic: str) -> tuple[Callable[[Any], bytes], Callable[[Any], bytes]]:
+        return bound(sink.key, topic, "key", None).serialize, bound(sink.value, topic, "value", None).serialize
+
+    return of_topic
 
 
 class SinkBatch(NamedTuple):

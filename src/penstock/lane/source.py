@@ -10,6 +10,8 @@ from penstock.errors import DeserializationError, TimestampError, describe_funct
 from penstock.extractors import wall_clock
 from penstock.record import Headers, Origin, raw_name, undecodable_name
 from penstock.serde import Serde
+from penstock.serde.registry.framing import with_header
+from penstock.serde.registry.serde import header_parts
 from penstock.topology.functions import wants_partition_time
 from penstock.topology.node import SourceNode
 
@@ -57,6 +59,8 @@ class SourceReader:
     def __init__(self, source: SourceNode, clock: Clock) -> None:
         self.source = source
         self._timestamp = _timestamp_reader(source, clock)
+        #: which of key and value have the ids of their schemas in headers
+        self.framed = frames_of(source)
 
     def read(self, raw: Raw, partition_time: int) -> tuple[Any, Any, int]:
         """Decode a record; a negative timestamp means drop it."""
@@ -87,8 +91,12 @@ class SourceReader:
                 node=self.source.name,
                 origin=raw.coordinates(),
             )
-        key = self._decode("key", self.source.key, raw.key, raw)
-        return key, self._decode("value", self.source.value, raw.value, raw)
+        key, value = raw.key, raw.value
+        if self.framed:
+            key = with_header(key, raw.headers, "key") if "key" in self.framed else key
+            value = with_header(value, raw.headers, "value") if "value" in self.framed else value
+        read_key = self._decode("key", self.source.key, key, raw)
+        return read_key, self._decode("value", self.source.value, value, raw)
 
     def _decode(self, part: str, serde: Serde[Any], data: bytes | None, raw: Raw) -> Any:
         if data is None:
@@ -102,6 +110,11 @@ class SourceReader:
                 node=self.source.name,
                 origin=raw.coordinates(),
             ) from error
+
+
+def frames_of(source: SourceNode) -> tuple[str, ...]:
+    """Return which of key and value have the ids of their schemas in headers."""
+    return () if source.internal else tuple(header_parts(source.key, source.value))
 
 
 def _timestamp_reader(source: SourceNode, clock: Clock) -> Callable[[Any, Any, Raw, int], int]:

@@ -14,6 +14,7 @@ from penstock.errors import (
     EpochTooLarge,
     PenstockError,
     ProcessingError,
+    RegistryError,
     StreamsError,
     describe_function,
 )
@@ -75,9 +76,12 @@ def decide(policy: Any, error: StreamsError, record: Any, answers: tuple[str, ..
 
     A callable takes ``(error)``, ``(error, record)``, or Kafka's ``(origin, record, exception)``; ``error.__cause__`` is the
     user's exception. To run out of memory is no fault of the record: no policy is asked, and the epoch is run again with fewer.
+    Nor is a schema registry that is away, or refuses a schema: the epoch is run again, or the application ends.
     """
     if isinstance(error.__cause__, MemoryError):
         raise error.__cause__
+    if (away := registry_error(error)) is not None:
+        raise away
     if isinstance(policy, str):
         return policy
     if takes(policy, 1):
@@ -91,6 +95,13 @@ def decide(policy: Any, error: StreamsError, record: Any, answers: tuple[str, ..
             f"the error handler {describe_function(policy)} returned {answer!r}: must be one of {', '.join(answers)}"
         )
     return str(answer)
+
+
+def registry_error(error: BaseException | None) -> RegistryError | None:
+    """Return the error of a schema registry that an error comes of; None if it comes of none."""
+    while error is not None and not isinstance(error, RegistryError):
+        error = error.__cause__
+    return error
 
 
 def failed_dead_letter(config: Mapping[str, Any], error: BaseException) -> FailedDeadLetter | None:
@@ -110,6 +121,7 @@ def pack_failure(error: Exception) -> bytes:
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
         error = EngineError(f"a task ran out of memory: {error}")
+    error = registry_error(error) or error
     kind = type(error) if isinstance(error, PenstockError) else ProcessingError
     text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
     names = (*DETAILS, "records", "size") if isinstance(error, EpochTooLarge) else DETAILS

@@ -145,6 +145,8 @@ class EpochRequest(msgspec.Struct, frozen=True):
     restore_limit: int = 0
     #: whether rows for sinks say which record they came from
     places: bool = False
+    #: the ids of the schemas that are written, as the driver has asked for them (``serde.registry.catalog``)
+    schemas: list[tuple[str, str, str, int, str, str]] = []
     #: bytes of updates that the cached stores of a shard may hold back; None: no limit, 0: none
     cache_bytes: int | None = None
     #: logger → its level in the driver's process

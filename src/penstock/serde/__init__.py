@@ -10,6 +10,8 @@ General layout:
     json_schema   json_schema(type or schema)
     schema_text   a schema as a dict, JSON text or a file
     framing       which schema a value was written with
+    with_schemas  these three with a schema registry or without
+    registry/     what a serde with a registry is made of
     extras        packages that only some serdes need
     windowed      keys of time windows and sessions
     serdes        Serdes: all of the above under one name

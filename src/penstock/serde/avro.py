@@ -100,6 +100,23 @@ def avro_of_text(
     return Serde(serialize, read if value_type is None else _converted(read, value_type), name, _recipe=recipe)
 
 
+def avro_reader(written: str, text: str, value_type: Any) -> Callable[[bytes, int], Any]:
+    """Return what reads a value of one schema, at a place of some bytes, as another schema says."""
+    read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
+    writer = parsed_schema(written)
+    target, convert = _target(writer, parsed_schema(text)), msgspec.convert
+
+    def plain(data: bytes, at: int) -> Any:
+        source = BytesIO(data)
+        source.seek(at)
+        value = read(source, writer, target)
+        if source.tell() != len(data):
+            raise _left_over(len(data) - source.tell())
+        return value
+
+    return plain if value_type is None else lambda data, at: convert(plain(data, at), value_type, builtin_types=_KEPT)
+
+
 def _writing(parsed: Any, name: str, value_type: Any) -> Callable[[Any], bytes]:
     write = need("fastavro", extra="avro", asked=ASKED).schemaless_writer
     named = named_types(parsed)

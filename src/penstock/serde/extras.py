@@ -9,7 +9,12 @@ from penstock.errors import MissingExtra
 
 DISTRIBUTION = "penstock-streams"
 #: the package that an extra brings, as pip knows it
-PACKAGES = {"avro": "fastavro", "protobuf": "protobuf", "json-schema": "jsonschema-rs"}
+PACKAGES = {
+    "avro": "fastavro",
+    "protobuf": "protobuf",
+    "json-schema": "jsonschema-rs",
+    "registry": "confluent-kafka[schemaregistry]",
+}
 
 
 def need(module: str, *, extra: str, asked: str) -> Any:

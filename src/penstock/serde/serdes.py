@@ -7,11 +7,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from penstock.serde import primitives, typed_json
-from penstock.serde.avro import avro
 from penstock.serde.base import Serde
-from penstock.serde.json_schema import json_schema
-from penstock.serde.protobuf import protobuf
 from penstock.serde.windowed import SessionWindowedSerde, WindowedSerde
+from penstock.serde.with_schemas import avro, json_schema, protobuf
 
 
 class Serdes:

@@ -35,6 +35,8 @@ from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
 from penstock.record import Headers
 from penstock.serde import Serde, Serdes
+from penstock.serde.registry.serde import bound
+from penstock.serde.registry.settings import registry_of
 from penstock.setting_types import AllSettings
 from penstock.state.base import ShardState
 from penstock.state.lmdb_store import LmdbState
@@ -125,7 +127,7 @@ class TopologyTestDriver:
     def input_topic(self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json) -> InputTopic:
         """Return a handle that pipes records into a topic."""
         self._lanes.check_topic(name)
-        return InputTopic(name, key, value, self.pipe_raw, self._clock.now_ms)
+        return InputTopic(name, *self._bound(name, key, value), self.pipe_raw, self._clock.now_ms)
 
     def output_topic(self, name: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None) -> OutputTopic:
         """Return a handle that reads what was written to a topic.
@@ -134,7 +136,12 @@ class TopologyTestDriver:
         """
         sink_key, sink_value = self._lanes.serdes_of(name)
         key, value = key or sink_key, value or sink_value
-        return OutputTopic(name, key, value, lambda topic: self._output.get(topic, []), self._read)
+        return OutputTopic(name, *self._bound(name, key, value), lambda topic: self._output.get(topic, []), self._read)
+
+    def _bound(self, topic: str, key: Serde[Any], value: Serde[Any]) -> tuple[Serde[Any], Serde[Any]]:
+        """Return the serdes of a topic; those with a schema registry know it, and the driver's registry, then."""
+        registry = registry_of(self._config["registry"])
+        return bound(key, topic, "key", registry), bound(value, topic, "value", registry)
 
     def topics(self) -> set[str]:
         """Return the names of all topics written so far, internal ones too."""

@@ -10,6 +10,8 @@ from penstock.durations import millis
 from penstock.errors import DeserializationError
 from penstock.record import Headers, Record, as_headers
 from penstock.serde import Serde
+from penstock.serde.registry.framing import HEADER, with_header, without_frame
+from penstock.serde.registry.serde import header_parts
 from penstock.strict import strict_options
 
 
@@ -48,7 +50,14 @@ class InputTopic:
         key_bytes = None if key is None else self._key.serialize(key)
         value_bytes = None if value is None else self._value.serialize(value)
         at = self._now() if timestamp is None else timestamp
-        self._pipe(self.name, partition, key_bytes, value_bytes, at, as_headers(headers))
+        given = as_headers(headers)
+        for part, indexed in header_parts(self._key, self._value).items():
+            data = key_bytes if part == "key" else value_bytes
+            if data is not None:
+                frame, data = without_frame(data, indexed=indexed)
+                key_bytes, value_bytes = (data, value_bytes) if part == "key" else (key_bytes, data)
+                given = (*given, (HEADER[part], frame))
+        self._pipe(self.name, partition, key_bytes, value_bytes, at, given)
 
     def pipe_all(
         self, pairs: Iterable[tuple[Any, Any]], start: int | None = None, step: timedelta | int = 0, partition: int = 0
@@ -88,8 +97,10 @@ class OutputTopic:
             return None
         produced = records[position]
         self._positions[self.name] = position + 1
-        key = self._decoded("key", self._key, produced.key)
-        value = self._decoded("value", self._value, produced.value)
+        framed = header_parts(self._key, self._value)
+        raw_key = with_header(produced.key, produced.headers, "key") if "key" in framed else produced.key
+        raw_value = with_header(produced.value, produced.headers, "value") if "value" in framed else produced.value
+        key, value = self._decoded("key", self._key, raw_key), self._decoded("value", self._value, raw_value)
         return Record(key, value, produced.timestamp, produced.headers)
 
     def _decoded(self, part: str, serde: Serde[Any], raw: bytes | None) -> Any:

@@ -31,6 +31,7 @@ from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
 from penstock.topology.functions import check_dead_letters
 from penstock.topology.node import SinkNode, SourceNode
+from penstock.topology.schemas import bind_schemas
 from penstock.topology.topology import Topology
 
 
@@ -82,7 +83,7 @@ class InProcessExecutor:
         self.application_id = application_id
         self._partitions = partitions
         check_dead_letters(topology, config)
-        plan = make_plan(topology)
+        plan = make_plan(bind_schemas(topology, application_id, config.get("registry")))
         self.topology = topology = plan.topology
         self.levels = plan.level_of
         self.subtopology_of = plan.subtopology_of

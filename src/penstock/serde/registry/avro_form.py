@@ -1,0 +1,126 @@
+"""Avro with a registry: schemas that name others, and values of the writer's schema read by the reader's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.errors import DeserializationError
+from penstock.serde.avro import avro_of_text, avro_reader
+from penstock.serde.avro_schema import ASKED, name_of, parsed_schema
+from penstock.serde.avro_types import avro_schema_of
+from penstock.serde.registry.client import SchemaText
+from penstock.serde.registry.forms import Branch, ReadBody, WriteBody, branch_named, types_of
+from penstock.serde.schema_text import schema_text
+
+_NAMED = ("record", "error", "enum", "fixed")
+
+
+@dataclass(frozen=True, slots=True)
+class AvroForm:
+    """Values of an Avro schema. ``known``: the schemas that it refers to, by name."""
+
+    kind: ClassVar[str] = "AVRO"
+
+    text: str
+    value_type: Any = None
+    known: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The serde's name."""
+        return f"avro({name_of(parsed_schema(self_contained(self.text, self.known)), self.value_type)})"
+
+    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+        """Return the schemas that values are written with."""
+        types = types_of(self.value_type) if self.value_type is not None and split else ()
+        if len(types) < 2:
+            return (
+                Branch(
+                    _record_name(self.text, self.known), SchemaText(self.kind, self.text, self.known), self.value_type
+                ),
+            )
+        texts = [schema_text(avro_schema_of(one), asked=ASKED) for one in types]
+        return tuple(
+            Branch(_record_name(text, ()), SchemaText(self.kind, text), one)
+            for text, one in zip(texts, types, strict=True)
+        )
+
+    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+        """Return what writes values of a branch."""
+        schema = latest or branch.schema
+        return avro_of_text(self_contained(schema.text, schema.known), branch.value_type, None, False, ()).serialize
+
+    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+        """Return what reads values of the writer's schema as the reader's says."""
+        text = self_contained(written.text, written.known)
+        found = branch_named(_record_name(text, ()), branches)
+        if found is None:
+            raise DeserializationError(
+                f"the record is a {_record_name(text, ())}, but the serde reads {', '.join(branch.name for branch in branches)}"
+            )
+        return avro_reader(text, self_contained(found.schema.text, found.schema.known), found.value_type)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroAsWritten:
+    """Values of whatever Avro schema they were written with, plain; they are only read."""
+
+    kind: ClassVar[str] = "AVRO"
+
+    def reader(self, written: SchemaText) -> ReadBody:
+        """Return what reads values of the writer's schema."""
+        text = self_contained(written.text, written.known)
+        return avro_reader(text, text, None)
+
+
+def self_contained(text: str, known: tuple[tuple[str, str], ...]) -> str:
+    """Return a schema with those that it refers to inside, where each is named first.
+
+    >>> home = '{"type":"record","name":"shop.Address","fields":[{"name":"street","type":"string"}]}'
+    >>> found = self_contained('{"type":"record","name":"shop.Man","fields":[{"name":"home","type":"Address"}]}', (("shop.Address", home),))
+    >>> json.loads(found)["fields"][0]["type"]["namespace"]
+    'shop'
+    """
+    if not known:
+        return text
+    return json.dumps(_inside(json.loads(text), "", dict(known), set()))
+
+
+def _inside(schema: Any, namespace: str, known: Mapping[str, str], done: set[str]) -> Any:
+    if isinstance(schema, list):
+        return [_inside(one, namespace, known, done) for one in schema]
+    if isinstance(schema, str):
+        return _named(schema, namespace, known, done)
+    found = dict(schema)
+    if found.get("type") in _NAMED:
+        namespace = found.get("namespace", namespace)
+        if "." in found["name"]:
+            namespace = found["name"].rpartition(".")[0]
+    if "fields" in found:
+        found["fields"] = [{**one, "type": _inside(one["type"], namespace, known, done)} for one in found["fields"]]
+    for part in ("items", "values"):
+        if part in found:
+            found[part] = _inside(found[part], namespace, known, done)
+    if not isinstance(found["type"], str) or found["type"] not in (*_NAMED, "array", "map"):
+        found["type"] = _inside(found["type"], namespace, known, done)
+    return found
+
+
+def _named(name: str, namespace: str, known: Mapping[str, str], done: set[str]) -> Any:
+    full = next((one for one in (f"{namespace}.{name}", name) if one in known), None)
+    if full is None:
+        return name
+    if full in done:
+        return full
+    done.add(full)
+    outer, _, inner = full.rpartition(".")
+    there = json.loads(known[full])
+    return _inside({**there, "name": inner, "namespace": outer}, outer, known, done)
+
+
+def _record_name(text: str, known: tuple[tuple[str, str], ...]) -> str:
+    parsed = parsed_schema(self_contained(text, known))
+    return str(parsed.get("name", "")) if isinstance(parsed, dict) else ""

@@ -1,0 +1,62 @@
+"""What a format knows of its schemas, as `RegistrySerde` asks for it. The forms travel to the workers: they are frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, ClassVar, NamedTuple, Protocol, Union, get_args, get_origin
+
+from penstock.serde.registry.client import SchemaText
+
+#: (bytes, where the body begins) -> value
+ReadBody = Callable[[bytes, int], Any]
+WriteBody = Callable[[Any], bytes]
+
+
+class Branch(NamedTuple):
+    """One schema that values are written with."""
+
+    #: the full name of its record or message; "" if it has none
+    name: str
+    schema: SchemaText
+    #: the class of its values; None: any
+    value_type: Any = None
+    #: what stands between the id and the body
+    suffix: bytes = b""
+
+
+class SchemaForm(Protocol):
+    """A format with the types or schemas of one serde."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The serde's name, as it is shown."""
+
+    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+        """Return the schemas that values are written with. ``split``: each type of a union has its own."""
+
+    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+        """Return what writes values of a branch; ``latest``: with this schema instead."""
+
+    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+        """Return what reads values that were written with a schema; raise if they cannot be read."""
+
+
+def types_of(value_type: Any) -> tuple[Any, ...]:
+    """Return the types of a union; of any other type itself.
+
+    >>> types_of(int | str), types_of(int)
+    ((<class 'int'>, <class 'str'>), (<class 'int'>,))
+    """
+    return get_args(value_type) if get_origin(value_type) in (Union, UnionType) else (value_type,)
+
+
+def branch_named(name: str, branches: tuple[Branch, ...]) -> Branch | None:
+    """Return the branch with a name: with its namespace, or, if that does not tell, without."""
+    if len(branches) == 1:
+        return branches[0]
+    full = [branch for branch in branches if branch.name == name]
+    short = [branch for branch in branches if branch.name.rpartition(".")[2] == name.rpartition(".")[2]]
+    return next(iter(full or short), None)

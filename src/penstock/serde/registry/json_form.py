@@ -1,0 +1,101 @@
+"""JSON with a schema in a registry: the value is checked by the reader's schema, the writer's only has to be there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.errors import DeserializationError
+from penstock.serde.base import Serde
+from penstock.serde.json_schema import json_schema_of_text, json_schema_of_type, schema_of_type
+from penstock.serde.registry.client import SchemaText
+from penstock.serde.registry.forms import Branch, ReadBody, WriteBody, branch_named, types_of
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """Values of a type, or of a JSON Schema. ``known``: the schemas that it refers to, by name."""
+
+    kind: ClassVar[str] = "JSON"
+
+    text: str
+    value_type: Any = None
+    known: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The serde's name."""
+        shown = (
+            _title(self.text) if self.value_type is None else getattr(self.value_type, "__qualname__", self.value_type)
+        )
+        return f"json_schema({shown or 'schema'})"
+
+    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+        """Return the schemas that values are written with."""
+        types = types_of(self.value_type) if self.value_type is not None and split else ()
+        if len(types) < 2:
+            return (Branch(_title(self.text), SchemaText(self.kind, self.text, self.known), self.value_type),)
+        texts = [text_of_type(one) for one in types]
+        return tuple(
+            Branch(_title(text), SchemaText(self.kind, text), one) for text, one in zip(texts, types, strict=True)
+        )
+
+    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+        """Return what writes values of a branch; it checks them by our schema, and by the newest one, if that is asked for."""
+        write = _serde(branch).serialize
+        if latest is None:
+            return write
+        check = json_schema_of_text(self_contained(latest)).deserialize
+
+        def checked(value: Any) -> bytes:
+            data = write(value)
+            check(data)
+            return data
+
+        return checked
+
+    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+        """Return what reads values."""
+        found = branch_named(_title(written.text), branches)
+        if found is None:
+            titles = ", ".join(branch.name for branch in branches)
+            raise DeserializationError(
+                f"the value is a {_title(written.text) or 'schema without a title'}, but the serde reads {titles}"
+            )
+        read = _serde(found).deserialize
+        return lambda data, at: read(data[at:])
+
+
+def text_of_type(type_: Any) -> str:
+    """Return the JSON Schema of a type as text, with its name as the title.
+
+    >>> text_of_type(list[int])
+    '{"items":{"type":"integer"},"type":"array"}'
+    """
+    schema = schema_of_type(type_)
+    if "title" not in schema and isinstance(type_, type):
+        schema = {"title": type_.__name__, **schema}
+    if type_ in (int, str, bool, float) or not isinstance(type_, type):
+        schema = {name: part for name, part in schema.items() if name != "title"}
+    return json.dumps(schema, separators=(",", ":"), sort_keys=True)
+
+
+def self_contained(schema: SchemaText) -> str:
+    """Return a schema with those that it refers to among its definitions, each under its own ``$id``."""
+    if not schema.known:
+        return schema.text
+    found = json.loads(schema.text)
+    there = {name: {**json.loads(text), "$id": name} for name, text in schema.known}
+    return json.dumps({**found, "$defs": {**found.get("$defs", {}), **there}})
+
+
+def _serde(branch: Branch) -> Serde[Any]:
+    if branch.value_type is not None:
+        return json_schema_of_type(branch.value_type)
+    return json_schema_of_text(self_contained(branch.schema))
+
+
+def _title(text: str) -> str:
+    schema = json.loads(text)
+    return str(schema.get("title", "")) if isinstance(schema, dict) else ""
