@@ -18,6 +18,7 @@ from tests.limits import Limits
 from penstock.log.base import Admin
 from penstock.log.kafka import KafkaLog
 from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
+from penstock.testing.registry import schema_registry  # noqa: F401 (a fixture: one registry for all tests of a process)
 from penstock.testing.spark import spark_session  # noqa: F401 (a fixture: one Spark session for all tests of a process)
 
 settings.register_profile(
@@ -54,7 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         place = item.path.relative_to(here).as_posix()
-        if "spark_session" in getattr(item, "fixturenames", ()) or place.startswith(SPARK):
+        fixtures = getattr(item, "fixturenames", ())  # there is one schema registry, too
+        if "spark_session" in fixtures or "schema_registry" in fixtures or place.startswith(SPARK):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

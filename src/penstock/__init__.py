@@ -43,6 +43,7 @@ from penstock.errors import (
     ProductionError,
     QueryError,
     RecoveryError,
+    RegistryError,
     SerializationError,
     SnapshotClosed,
     StateError,
@@ -83,6 +84,7 @@ from penstock.query.queries import (
 from penstock.query.result import QueryResult
 from penstock.record import Change, Headers, Record, RecordMetadata, ValueAndTimestamp, VersionedRecord, Windowed
 from penstock.serde import Serde, Serdes
+from penstock.serde.registry.settings import SchemaRegistry
 from penstock.state.spec import Stores
 from penstock.topology.topology import Topology
 from penstock.watermark import LatePolicy, WatermarkStrategy
@@ -137,7 +139,9 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "RecoveryError",
+    "RegistryError",
     "RestoreProgress",
+    "SchemaRegistry",
     "Serde",
     "Serdes",
     "SerializationError",

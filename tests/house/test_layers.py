@@ -131,7 +131,7 @@ FENCES = {
         )
     }
     | {"serde/registry/client.py"},
-    "pytest": {"testing/broker.py", "testing/spark.py"},
+    "pytest": {"testing/broker.py", "testing/registry.py", "testing/spark.py"},
     "pyspark": {
         "dev/jars.py",
         "sql/spark_source.py",

@@ -112,13 +112,14 @@ def _dependency(coordinate: str) -> str:
 
 def _download(ivy_file: str, folder: Path, progress: Progress) -> None:
     (folder.parent / "ivy.xml").write_text(ivy_file)
-    output = _run_ivy(folder, progress)
+    output = run_ivy(folder, progress)
     if not any(folder.glob("*.jar")):
         raise JarsNotFound(_why(output))
 
 
-def _run_ivy(folder: Path, progress: Progress) -> list[str]:
-    settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
+def run_ivy(folder: Path, progress: Progress, settings: str | None = None) -> list[str]:
+    """Bring what the ``ivy.xml`` beside a folder asks for into it. ``settings``: a file, unless the user names one."""
+    settings = os.environ.get("PENSTOCK_IVY_SETTINGS") or settings
     java = find_java()
     command = [
         str(java),

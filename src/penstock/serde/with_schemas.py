@@ -71,10 +71,11 @@ def avro(
     if not is_schema(schema):
         if value_type is not None:
             raise TopologyError(f"Serdes.avro: value_type= goes with a schema; {schema!r} is a type already")
-        schema, value_type = avro_schema_of(schema), schema
-    form = AvroForm(schema_text(schema, asked="Serdes.avro"), value_type, _known(references, "avro"))
-    parsed_schema(self_contained(form.text, form.known))
-    return RegistrySerde(form, given)
+        schema, value_type = None if len(types_of(schema)) > 1 else avro_schema_of(schema), schema
+    text, known = None if schema is None else schema_text(schema, asked="Serdes.avro"), _known(references, "avro")
+    if text is not None:
+        parsed_schema(self_contained(text, known))
+    return RegistrySerde(AvroForm(text, value_type, known), given)
 
 
 def protobuf(message: Any, *, registry: Any = None) -> Serde[Any]:
@@ -125,7 +126,7 @@ def json_schema(schema: Any, *, registry: Any = None, references: References | N
     known = _known(references, "json_schema")
     if is_schema(schema):
         return RegistrySerde(JsonForm(schema_text(schema, asked="Serdes.json_schema"), None, known), given)
-    return RegistrySerde(JsonForm(text_of_type(schema), schema, known), given)
+    return RegistrySerde(JsonForm(None if len(types_of(schema)) > 1 else text_of_type(schema), schema, known), given)
 
 
 def _known(references: References | None, asked: str) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,7 @@
-"""Test a topology without a broker, Spark or a JVM: ``TopologyTestDriver``. Or for real: ``kafka_broker``, ``spark_session``."""
+"""Test a topology without a broker, Spark or a JVM: ``TopologyTestDriver``.
+
+Or for real: ``kafka_broker``, ``schema_registry``, ``spark_session``.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +11,18 @@ from penstock.testing.topics import InputTopic, OutputTopic
 
 if TYPE_CHECKING:
     from penstock.testing.broker import kafka_broker
+    from penstock.testing.registry import schema_registry
     from penstock.testing.spark import spark_session
 
-__all__ = ["InputTopic", "MockClock", "OutputTopic", "TopologyTestDriver", "kafka_broker", "spark_session"]
+__all__ = [
+    "InputTopic",
+    "MockClock",
+    "OutputTopic",
+    "TopologyTestDriver",
+    "kafka_broker",
+    "schema_registry",
+    "spark_session",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +31,10 @@ def __getattr__(name: str) -> Any:
         from penstock.testing.broker import kafka_broker
 
         return kafka_broker
+    if name == "schema_registry":
+        from penstock.testing.registry import schema_registry
+
+        return schema_registry
     if name == "spark_session":
         from penstock.testing.spark import spark_session
 

@@ -12,7 +12,7 @@ from penstock.serde.avro import avro_of_text, avro_reader
 from penstock.serde.avro_schema import ASKED, name_of, parsed_schema
 from penstock.serde.avro_types import avro_schema_of
 from penstock.serde.registry.client import SchemaText
-from penstock.serde.registry.forms import Branch, ReadBody, WriteBody, branch_named, types_of
+from penstock.serde.registry.forms import ReadBody, SchemaBranch, WriteBody, branch_named, types_of
 from penstock.serde.schema_text import schema_text
 
 _NAMED = ("record", "error", "enum", "fixed")
@@ -24,36 +24,42 @@ class AvroForm:
 
     kind: ClassVar[str] = "AVRO"
 
-    text: str
+    #: None: that of the type
+    text: str | None
     value_type: Any = None
     known: tuple[tuple[str, str], ...] = ()
 
     @property
+    def is_union(self) -> bool:
+        """Whether values are of several types."""
+        return self.value_type is not None and len(types_of(self.value_type)) > 1
+
+    @property
     def name(self) -> str:
         """The serde's name."""
+        if self.text is None:
+            return f"avro({name_of(None, self.value_type)})"
         return f"avro({name_of(parsed_schema(self_contained(self.text, self.known)), self.value_type)})"
 
-    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
         """Return the schemas that values are written with."""
         types = types_of(self.value_type) if self.value_type is not None and split else ()
         if len(types) < 2:
-            return (
-                Branch(
-                    _record_name(self.text, self.known), SchemaText(self.kind, self.text, self.known), self.value_type
-                ),
-            )
-        texts = [schema_text(avro_schema_of(one), asked=ASKED) for one in types]
+            text = self.text if self.text is not None else _text_of_type(self.value_type)
+            schema = SchemaText(self.kind, text, self.known)
+            return (SchemaBranch(_record_name(text, self.known), schema, self.value_type),)
+        texts = [_text_of_type(one) for one in types]
         return tuple(
-            Branch(_record_name(text, ()), SchemaText(self.kind, text), one)
+            SchemaBranch(_record_name(text, ()), SchemaText(self.kind, text), one)
             for text, one in zip(texts, types, strict=True)
         )
 
-    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+    def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes values of a branch."""
         schema = latest or branch.schema
         return avro_of_text(self_contained(schema.text, schema.known), branch.value_type, None, False, ()).serialize
 
-    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+    def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads values of the writer's schema as the reader's says."""
         text = self_contained(written.text, written.known)
         found = branch_named(_record_name(text, ()), branches)
@@ -119,6 +125,10 @@ def _named(name: str, namespace: str, known: Mapping[str, str], done: set[str]) 
     outer, _, inner = full.rpartition(".")
     there = json.loads(known[full])
     return _inside({**there, "name": inner, "namespace": outer}, outer, known, done)
+
+
+def _text_of_type(type_: Any) -> str:
+    return schema_text(avro_schema_of(type_), asked=ASKED)
 
 
 def _record_name(text: str, known: tuple[tuple[str, str], ...]) -> str:

@@ -162,7 +162,7 @@ def schema_digest(schema: SchemaText) -> str:
 
 _catalogs: dict[tuple[Any, ...], Catalog] = {}
 #: digest of a registry → what the driver has told of it
-_told: dict[str, list[KnownId]] = {}
+_learnt: dict[str, list[KnownId]] = {}
 _making = RLock()
 
 
@@ -172,7 +172,7 @@ def catalog_of(settings: SchemaRegistry) -> Catalog:
         connection = settings.connection
         if connection not in _catalogs:
             _catalogs[connection] = Catalog(settings)
-            _catalogs[connection].learn(_told.get(settings.digest, ()))
+            _catalogs[connection].learn(_learnt.get(settings.digest, ()))
         return _catalogs[connection]
 
 
@@ -182,6 +182,6 @@ def learn(rows: Iterable[KnownId]) -> None:
         told: dict[str, list[KnownId]] = {}
         for row in rows:
             told.setdefault(row[0], []).append(row)
-        _told.update(told)
+        _learnt.update(told)
         for catalog in _catalogs.values():
             catalog.learn(told.get(catalog.digest, ()))

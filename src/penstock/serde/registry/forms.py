@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Union, get_args, get_origin
 
 from penstock.serde.registry.client import SchemaText
@@ -13,7 +13,7 @@ ReadBody = Callable[[bytes, int], Any]
 WriteBody = Callable[[Any], bytes]
 
 
-class Branch(NamedTuple):
+class SchemaBranch(NamedTuple):
     """One schema that values are written with."""
 
     #: the full name of its record or message; "" if it has none
@@ -31,29 +31,35 @@ class SchemaForm(Protocol):
     kind: ClassVar[str]
 
     @property
+    def is_union(self) -> bool:
+        """Whether values are of several types."""
+
+    @property
     def name(self) -> str:
         """The serde's name, as it is shown."""
 
-    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
         """Return the schemas that values are written with. ``split``: each type of a union has its own."""
 
-    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+    def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes values of a branch; ``latest``: with this schema instead."""
 
-    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+    def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads values that were written with a schema; raise if they cannot be read."""
 
 
 def types_of(value_type: Any) -> tuple[Any, ...]:
-    """Return the types of a union; of any other type itself.
+    """Return the types of a union, but not None, which no serde is asked to write; any other type itself.
 
     >>> types_of(int | str), types_of(int)
     ((<class 'int'>, <class 'str'>), (<class 'int'>,))
     """
-    return get_args(value_type) if get_origin(value_type) in (Union, UnionType) else (value_type,)
+    if get_origin(value_type) not in (Union, UnionType):
+        return (value_type,)
+    return tuple(one for one in get_args(value_type) if one is not NoneType)
 
 
-def branch_named(name: str, branches: tuple[Branch, ...]) -> Branch | None:
+def branch_named(name: str, branches: tuple[SchemaBranch, ...]) -> SchemaBranch | None:
     """Return the branch with a name: with its namespace, or, if that does not tell, without."""
     if len(branches) == 1:
         return branches[0]

@@ -106,8 +106,8 @@ def with_header(data: bytes | None, headers: Headers | None, part: str) -> bytes
 def without_frame(data: bytes, *, indexed: bool) -> tuple[bytes, bytes]:
     """Return what stands in front of a value, and the value. ``indexed``: the place of a message is part of it (Protobuf).
 
-    >>> without_frame(b"\x00\x00\x00\x00\x07\x00body", indexed=True)
-    (b'\x00\x00\x00\x00\x07\x00', b'body')
+    >>> without_frame(b"\\x00\\x00\\x00\\x00\\x07\\x00body", indexed=True)
+    (b'\\x00\\x00\\x00\\x00\\x07\\x00', b'body')
     """
     at = schema_named(data)[1]
     if indexed:

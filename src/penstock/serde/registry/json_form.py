@@ -10,7 +10,7 @@ from penstock.errors import DeserializationError
 from penstock.serde.base import Serde
 from penstock.serde.json_schema import json_schema_of_text, json_schema_of_type, schema_of_type
 from penstock.serde.registry.client import SchemaText
-from penstock.serde.registry.forms import Branch, ReadBody, WriteBody, branch_named, types_of
+from penstock.serde.registry.forms import ReadBody, SchemaBranch, WriteBody, branch_named, types_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,29 +19,36 @@ class JsonForm:
 
     kind: ClassVar[str] = "JSON"
 
-    text: str
+    #: None: that of the type
+    text: str | None
     value_type: Any = None
     known: tuple[tuple[str, str], ...] = ()
 
     @property
+    def is_union(self) -> bool:
+        """Whether values are of several types."""
+        return self.value_type is not None and len(types_of(self.value_type)) > 1
+
+    @property
     def name(self) -> str:
         """The serde's name."""
-        shown = (
-            _title(self.text) if self.value_type is None else getattr(self.value_type, "__qualname__", self.value_type)
-        )
+        shown = _title(self.text or "{}")
+        if self.value_type is not None:
+            shown = getattr(self.value_type, "__qualname__", str(self.value_type))
         return f"json_schema({shown or 'schema'})"
 
-    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
         """Return the schemas that values are written with."""
         types = types_of(self.value_type) if self.value_type is not None and split else ()
         if len(types) < 2:
-            return (Branch(_title(self.text), SchemaText(self.kind, self.text, self.known), self.value_type),)
+            text = self.text if self.text is not None else text_of_type(self.value_type)
+            return (SchemaBranch(_title(text), SchemaText(self.kind, text, self.known), self.value_type),)
         texts = [text_of_type(one) for one in types]
         return tuple(
-            Branch(_title(text), SchemaText(self.kind, text), one) for text, one in zip(texts, types, strict=True)
+            SchemaBranch(_title(text), SchemaText(self.kind, text), one) for text, one in zip(texts, types, strict=True)
         )
 
-    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+    def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes values of a branch; it checks them by our schema, and by the newest one, if that is asked for."""
         write = _serde(branch).serialize
         if latest is None:
@@ -55,7 +62,7 @@ class JsonForm:
 
         return checked
 
-    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+    def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads values."""
         found = branch_named(_title(written.text), branches)
         if found is None:
@@ -68,16 +75,20 @@ class JsonForm:
 
 
 def text_of_type(type_: Any) -> str:
-    """Return the JSON Schema of a type as text, with its name as the title.
+    """Return the JSON Schema of a type as text; of a class with its name as the title, and with its fields on top.
 
     >>> text_of_type(list[int])
     '{"items":{"type":"integer"},"type":"array"}'
     """
     schema = schema_of_type(type_)
-    if "title" not in schema and isinstance(type_, type):
-        schema = {"title": type_.__name__, **schema}
-    if type_ in (int, str, bool, float) or not isinstance(type_, type):
-        schema = {name: part for name, part in schema.items() if name != "title"}
+    top = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if top in schema.get("$defs", {}):
+        others = {name: each for name, each in schema["$defs"].items() if name != top}
+        schema = {**schema["$defs"][top], **({"$defs": others} if others else {})}
+        if f'"#/$defs/{top}"' in json.dumps(schema):  # it is part of itself
+            schema["$defs"] = {**others, top: {"$ref": "#"}}
+    if "type" not in schema:  # what else says that it is a schema?
+        schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(schema, separators=(",", ":"), sort_keys=True)
 
 
@@ -90,7 +101,7 @@ def self_contained(schema: SchemaText) -> str:
     return json.dumps({**found, "$defs": {**found.get("$defs", {}), **there}})
 
 
-def _serde(branch: Branch) -> Serde[Any]:
+def _serde(branch: SchemaBranch) -> Serde[Any]:
     if branch.value_type is not None:
         return json_schema_of_type(branch.value_type)
     return json_schema_of_text(self_contained(branch.schema))

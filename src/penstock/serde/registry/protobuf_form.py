@@ -13,8 +13,9 @@ from penstock.errors import DeserializationError
 from penstock.serde.extras import need
 from penstock.serde.protobuf import protobuf
 from penstock.serde.registry.client import SchemaText
-from penstock.serde.registry.forms import Branch, ReadBody, WriteBody
+from penstock.serde.registry.forms import ReadBody, SchemaBranch, WriteBody
 from penstock.serde.registry.framing import indexes_bytes, read_indexes
+from penstock.serde.registry.proto_text import proto_text
 
 #: files that every registry and every compiler has
 _WELL_KNOWN = "google/protobuf/"
@@ -30,22 +31,29 @@ class ProtobufForm:
     messages: tuple[Any, ...]
 
     @property
+    def is_union(self) -> bool:
+        """Whether messages are of several classes."""
+        return len(self.messages) > 1
+
+    @property
     def name(self) -> str:
         """The serde's name."""
         return f"protobuf({' | '.join(one.DESCRIPTOR.full_name for one in self.messages)})"
 
-    def branches(self, *, split: bool) -> tuple[Branch, ...]:
+    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
         """Return the schemas that messages are written with: each has its own place."""
         return tuple(
-            Branch(one.DESCRIPTOR.full_name, _schema(one.DESCRIPTOR.file), one, indexes_bytes(_place(one.DESCRIPTOR)))
+            SchemaBranch(
+                one.DESCRIPTOR.full_name, _schema(one.DESCRIPTOR.file), one, indexes_bytes(_place(one.DESCRIPTOR))
+            )
             for one in self.messages
         )
 
-    def writer(self, branch: Branch, latest: SchemaText | None) -> WriteBody:
+    def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes messages of a class."""
         return protobuf(branch.value_type).serialize
 
-    def reader(self, written: SchemaText, branches: tuple[Branch, ...]) -> ReadBody:
+    def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads messages, by their places in the writer's file."""
         names = message_names(written.text)
         by_name = {branch.name: protobuf(branch.value_type).deserialize for branch in branches}
@@ -93,8 +101,10 @@ def _follow(file: Any, known: dict[str, str]) -> None:
 
 
 def _text(file: Any) -> str:
-    """Return a file as a registry takes it: what protoc has made of it, in base 64."""
-    return b64encode(file.serialized_pb).decode()
+    """Return a file as a registry takes it: as text, or, where that cannot be, what protoc has made of it in base 64."""
+    package = need("google.protobuf.descriptor_pb2", extra="protobuf", asked="Serdes.protobuf")
+    made = package.FileDescriptorProto.FromString(file.serialized_pb)
+    return proto_text(made) or b64encode(file.serialized_pb).decode()
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from penstock.errors import (
 )
 from penstock.serde.base import Serde
 from penstock.serde.registry.catalog import Catalog, catalog_of, decode_schema
-from penstock.serde.registry.forms import Branch, ReadBody, SchemaForm, WriteBody
+from penstock.serde.registry.forms import ReadBody, SchemaBranch, SchemaForm, WriteBody
 from penstock.serde.registry.framing import ID, ID_SIZE, guid_frame, id_frame, schema_named
 from penstock.serde.registry.settings import SchemaRegistry
 
@@ -67,11 +67,11 @@ class RegistrySerde(Serde[Any]):
             )
         return catalog_of(self.registry)
 
-    def branches(self) -> tuple[Branch, ...]:
+    def branches(self) -> tuple[SchemaBranch, ...]:
         """Return the schemas that it writes."""
         return self.form.branches(split=self.registry.subject != "topic")
 
-    def subject(self, branch: Branch) -> str:
+    def subject(self, branch: SchemaBranch) -> str:
         """Return what a schema is registered under.
 
         Raises ``SerializationError`` where that cannot be known.
@@ -95,7 +95,7 @@ class RegistrySerde(Serde[Any]):
         for branch in self.branches():
             self.catalog().written(self.registry, self.subject(branch), branch.schema)
 
-    def _opened(self, branch: Branch) -> tuple[bytes, WriteBody]:
+    def _opened(self, branch: SchemaBranch) -> tuple[bytes, WriteBody]:
         """Return what stands in front of values of a branch, and what writes them."""
         written = self.catalog().written(self.registry, self.subject(branch), branch.schema)
         latest = decode_schema(written.latest) if written.latest else None
@@ -110,28 +110,32 @@ class RegistrySerde(Serde[Any]):
         return guid_frame(written.ids.guid) + branch.suffix, body
 
     def _serializer(self, name: str) -> Callable[[Any], bytes]:
-        branches = self.branches()
-        if len(branches) == 1:
-            return self._serializer_of(branches[0])
-        writers = {branch.value_type: self._serializer_of(branch) for branch in branches}
-        names = ", ".join(branch.name for branch in branches)
+        if not self.form.is_union:
+            return self._serializer_of(None)
+        writers: dict[Any, Callable[[Any], bytes]] = {}
+        find, names = self.branches, ""
 
         def serialize(value: Any) -> bytes:
-            write = writers.get(value.__class__)
+            nonlocal names
+            if not writers:
+                branches = find()
+                names = ", ".join(branch.name for branch in branches)
+                writers.update({branch.value_type: self._serializer_of(branch) for branch in branches})
+            write = writers.get(value.__class__) or (next(iter(writers.values())) if len(writers) == 1 else None)
             if write is None:
                 raise SerializationError(f"Serdes.{name}: the value is a {type(value).__name__}, not one of {names}")
             return write(value)
 
         return serialize
 
-    def _serializer_of(self, branch: Branch) -> Callable[[Any], bytes]:
+    def _serializer_of(self, branch: SchemaBranch | None) -> Callable[[Any], bytes]:
         frame = b""
         body: WriteBody = _unopened
 
         def serialize(value: Any) -> bytes:
             nonlocal frame, body
             if not frame:
-                frame, body = self._opened(branch)
+                frame, body = self._opened(branch or self.branches()[0])
             return frame + body(value)
 
         return serialize

@@ -1,0 +1,36 @@
+"""A pytest fixture: one real schema registry for the whole test session.
+
+In ``conftest.py``::
+
+    pytest_plugins = ["penstock.testing.broker", "penstock.testing.registry"]
+
+and in a test::
+
+    def test_my_application(schema_registry):
+        orders = Serdes.avro(Order, registry=schema_registry.url)
+
+Its archive (109 MB) is fetched once; then it starts in about nine seconds. Tests share it, so give topics names of their own. Needs pytest
+and Java; without Java the tests that ask for it fail and say what to install. For tests without one: ``registry="mock://name"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.dev.registry import RegistryServer
+from penstock.errors import PenstockError
+
+__all__ = ["schema_registry"]
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[RegistryServer]:
+    """A running registry; ``schema_registry.url`` is its address."""
+    try:
+        registry = RegistryServer().start()
+    except PenstockError as error:
+        pytest.fail(f"the schema registry did not start: {error}", pytrace=False)
+    yield registry
+    registry.stop()
