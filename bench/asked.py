@@ -27,7 +27,7 @@ from penstock.dev.server import free_ports
 BESIDE_LIVE, BESIDE_BACKLOG = 1_000, 100
 NONE = "no look-ups"
 #: what ``bench.lookups`` tells, as figures of a run
-TOLD = ("p50_ms", "p99_ms", "longest_ms", "answered", "others", "cpu_seconds")
+TOLD = ("p50_ms", "p99_ms", "longest_ms", "late_p99_ms", "answered", "others", "cpu_seconds")
 Measure = Callable[..., list[Run]]
 
 

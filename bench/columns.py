@@ -12,6 +12,7 @@ LOOKUPS = {
     "look-ups p50 ms": "lookup_p50_ms",
     "p99": "lookup_p99_ms",
     "longest": "lookup_longest_ms",
+    "asked late p99": "lookup_late_p99_ms",
     "answered": "lookup_answered",
     "other": "lookup_others",
 }

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -41,6 +42,8 @@ class Lookups:
         self.busy = 0
         #: microseconds, of those past the warm-up
         self.took: list[int] = []
+        #: microseconds from its time until this process saw that it was due: what the machine makes it wait
+        self.late: list[int] = []
         self.statuses: Counter[str] = Counter()
 
     def request(self) -> bytes:
@@ -52,6 +55,15 @@ class Lookups:
         while self.waiting and self.free:
             self.busy += 1
             self.free.pop().ask(self.waiting.popleft(), self.request())
+
+    def due(self, times: Iterable[float]) -> None:
+        """Note look-ups that are due since these times, and send what can be sent."""
+        now = perf_counter()
+        for at in times:
+            self.waiting.append(at)
+            if at - self.began >= self._counted_from:
+                self.late.append(int((now - at) * 1e6))
+        self.send()
 
     def answered(self, due: float, status: str) -> None:
         """Note an answer."""
@@ -140,9 +152,8 @@ async def ask(given: argparse.Namespace, over: threading.Event) -> Lookups:
     asked = 0
     while not over.is_set() and (given.seconds is None or asked < given.rate * given.seconds):
         due = int((perf_counter() - lookups.began) * given.rate)
-        lookups.waiting.extend(lookups.began + number / given.rate for number in range(asked, due))
+        lookups.due(lookups.began + number / given.rate for number in range(asked, due))
         asked = max(asked, due)
-        lookups.send()
         await asyncio.sleep(TICK_SECONDS)
     until = perf_counter() + LAST_SECONDS
     while (lookups.waiting or lookups.busy) and lookups.free and perf_counter() < until:
@@ -152,10 +163,11 @@ async def ask(given: argparse.Namespace, over: threading.Event) -> Lookups:
 
 
 def figures(lookups: Lookups) -> dict[str, Any]:
-    """Return what was found. ``others``: look-ups without a row, and those that failed."""
-    took = sorted(lookups.took)
+    """Return what was found. ``others``: without a row, or failed; ``late``: what was over before it was asked."""
+    took, late = sorted(lookups.took), sorted(lookups.late)
     found: dict[str, Any] = {f"p{part}_ms": percentile(took, part) / 1000 if took else None for part in (50, 95, 99)}
     found["longest_ms"] = took[-1] / 1000 if took else None
+    found["late_p99_ms"] = percentile(late, 99) / 1000 if late else None
     found["answered"] = lookups.statuses["200"]
     found["others"] = lookups.statuses.total() - found["answered"]
     return {**found, "statuses": lookups.statuses, "cpu_seconds": time.process_time()}

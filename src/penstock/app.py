@@ -9,6 +9,7 @@ or, inside another program, ``start()`` … ``close()``; the loop then has a thr
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import threading
@@ -27,6 +28,7 @@ from penstock.durations import millis
 from penstock.engine.attempt import Observer
 from penstock.engine.engine import Engine
 from penstock.engine.executor.spark_session import make_session, stop_session
+from penstock.engine.frozen_objects import frozen_objects
 from penstock.engine.recovery import OnRestore, RestoreProgress
 from penstock.engine.reset import clean_up
 from penstock.engine.reset import reset as reset_application
@@ -411,6 +413,7 @@ class App:
                 self._engine.close()
         except Exception as other:
             logger.warning("while ending what has failed: %s", other)
+        gc.collect()  # what the next run finds is set aside as long as it lasts
         if isinstance(error, SparkEnded) and self._given_session is None:
             stop_session(self._session)
             self._session = None
@@ -442,7 +445,8 @@ class App:
         elif self._machine.try_to(State.RUNNING) and not self._ran:
             self._ran = True
             self._call(Hook.POST_START)
-        loop.run()
+        with frozen_objects():
+            loop.run()
 
     def _end(self) -> None:
         failed = self._error is not None

@@ -1,10 +1,12 @@
 """The server by itself: who may ask, how long, how much; nonsense is answered, and a client that stalls is disconnected."""
 
+import asyncio
 import json
 import re
 import socket
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -12,7 +14,7 @@ import pytest
 from served import TOKEN, words
 
 from penstock import App, ConfigError
-from penstock.admin import connection, control
+from penstock.admin import asgi, connection, control
 from penstock.admin.routes import ENDPOINTS
 from penstock.admin.server import AdminServer
 from penstock.config import load
@@ -115,6 +117,21 @@ def test_a_body_that_is_too_long_or_does_not_come_is_refused(serve, monkeypatch)
         f"PUT /v1/loggers/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
     )
     assert b" 408 " in raw(client, head.encode() + b"{").partition(b"\r\n")[0]
+
+
+def test_a_request_that_takes_too_long_is_ended(serve, monkeypatch):
+    short = tuple(replace(endpoint, seconds=0.1) for endpoint in ENDPOINTS)
+    monkeypatch.setattr(asgi, "ENDPOINTS", short)
+    app, client = serve()
+
+    @app.health_check(group="live")
+    async def never():
+        await asyncio.sleep(3600)
+
+    refused = client.get("/health/live")
+    assert refused.status_code == 503
+    assert "no answer within" in refused.json()["error"]
+    assert client.get("/v1/info").status_code == 200
 
 
 def test_a_request_for_another_host_is_refused(serve):

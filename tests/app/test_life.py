@@ -1,5 +1,6 @@
 """An App from its first setting to its end: states, hooks, pause, close; what it is told and what it refuses."""
 
+import gc
 import threading
 from dataclasses import replace
 
@@ -147,11 +148,14 @@ def test_it_is_started_once(start, builder):
 def test_a_context_manager_runs_it_and_stops_it(start, cluster, builder, topics):
     app = start.app(builder)
     steps = Steps(app)
+    frozen = gc.get_freeze_count()
     with app as running:
         assert running is app
         assert app.state is State.RUNNING
         cluster.send(topics[0], ("a", "1", START))
         steps.wait("published", 1)
+        assert gc.get_freeze_count() > frozen, "what was there is not looked at by the garbage collector"
+    assert gc.get_freeze_count() == frozen
     assert app.state is State.NOT_RUNNING
     assert cluster.numbers(topics[1]) == [("a", 1)]
 

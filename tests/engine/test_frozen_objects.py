@@ -1,0 +1,52 @@
+"""What is there when an application begins to run is not looked at by the garbage collector until it ends."""
+
+import gc
+import weakref
+
+from penstock.engine.frozen_objects import frozen_objects
+
+
+class Node:
+    """Refers to itself, so that only the collector can free it."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def forgotten():
+    """Return a weak reference to what only the collector can free now."""
+    return weakref.ref(Node())
+
+
+def test_what_was_there_is_set_aside_and_what_comes_is_collected():
+    gc.disable()  # until it is frozen: a collection by itself would free it
+    try:
+        old = forgotten()
+        with frozen_objects():
+            new = forgotten()
+            gc.collect()
+            assert old() is not None
+            assert new() is None
+    finally:
+        gc.enable()
+    gc.collect()
+    assert old() is None
+
+
+def test_of_several_applications_the_last_one_ends_it():
+    before = gc.get_freeze_count()
+    with frozen_objects():
+        with frozen_objects():
+            pass
+        assert gc.get_freeze_count() > before
+    assert gc.get_freeze_count() == before
+
+
+def test_what_others_have_set_aside_stays_so():
+    gc.freeze()
+    try:
+        with frozen_objects():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
