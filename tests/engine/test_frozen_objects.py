@@ -1,8 +1,10 @@
 """What is there when an application begins to run is not looked at by the garbage collector until it ends."""
 
 import gc
+import threading
 import weakref
 
+from penstock.engine import frozen_objects as frozen_objects_module
 from penstock.engine.frozen_objects import frozen_objects
 
 
@@ -31,6 +33,22 @@ def test_what_was_there_is_set_aside_and_what_comes_is_collected():
         gc.enable()
     gc.collect()
     assert old() is None
+
+
+def test_what_comes_is_collected_by_a_thread_of_its_own(monkeypatch):
+    monkeypatch.setattr(frozen_objects_module, "SECONDS", 0.01)
+    threads, ended = [], threading.Event()
+
+    def end(_):
+        threads.append(threading.current_thread().name)
+        ended.set()
+
+    with frozen_objects():
+        gc.collect()  # so that this thread has no reason to, for a while
+        node = weakref.ref(Node(), end)
+        assert ended.wait(60)
+    assert node() is None
+    assert threads == ["penstock-gc"]
 
 
 def test_of_several_applications_the_last_one_ends_it():
