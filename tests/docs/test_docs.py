@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.admin.metric_table import METRICS
 from penstock.testing import InputTopic, OutputTopic, TopologyTestDriver
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +138,17 @@ def test_the_walk_names_files_that_exist():
     assert [name for name in named if not (ROOT / "src" / "penstock" / name).exists()] == []
 
 
+def test_metrics_that_documents_name_exist():
+    known = {f"penstock_{metric.name}" for metric in METRICS}
+    for path in DOCS:
+        named = set(re.findall(r"`(penstock_[a-z_]+)`", path.read_text())) - {"penstock_user_"}
+        own = {name for name in named if name.startswith("penstock_user_")}
+        assert named - own <= known, path.name
+
+
 def test_links_between_documents_lead_somewhere():
     for path in DOCS:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text()):
-            assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
+            there = path.parent / target
+            generated = there.resolve().is_relative_to(ROOT / "docs" / "reference")  # tests/docs/test_site.py has them
+            assert target.startswith("http") or generated or there.exists(), f"{path.name}: {target}"
