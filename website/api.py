@@ -36,7 +36,7 @@ PAGES: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
             )
         },
     ),
-    "stores": ("Stores and serdes", {"penstock": ("Stores", "ValueAndTimestamp", "VersionedRecord", "Serdes", "Serde")}),
+    "stores": ("Stores and serdes", {"penstock": ("Stores", "ValueAndTimestamp", "VersionedRecord", "Serdes", "Serde", "SchemaRegistry")}),
     "app": ("The application", {"penstock": ("App", "State", "Hook", "RestoreProgress")}),
     "queries": (
         "Queries",
@@ -51,7 +51,7 @@ PAGES: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     ),
     "testing": (
         "Testing",
-        {"penstock.testing": ("TopologyTestDriver", "InputTopic", "OutputTopic", "MockClock", "kafka_broker", "spark_session")},
+        {"penstock.testing": ("TopologyTestDriver", "InputTopic", "OutputTopic", "MockClock", "kafka_broker", "schema_registry", "spark_session")},
     ),
     "errors": (
         "Errors",
@@ -59,7 +59,7 @@ PAGES: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
             "penstock": (
                 "PenstockError", "StreamsError", "ConfigError", "TopologyError", "TopologyChanged", "TopicError",
                 "BrokerError", "EngineError", "FencedError", "RecoveryError", "DeserializationError", "ProcessingError",
-                "ProductionError", "SerializationError", "TimestampError", "StateError", "StoreError", "UnknownStore",
+                "ProductionError", "SerializationError", "TimestampError", "RegistryError", "StateError", "StoreError", "UnknownStore",
                 "QueryError", "WrongQuery", "BadKey", "NotAvailable", "NotUpToBound", "SnapshotClosed",
             )
         },
