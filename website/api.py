@@ -51,7 +51,11 @@ PAGES: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     ),
     "testing": (
         "Testing",
-        {"penstock.testing": ("TopologyTestDriver", "InputTopic", "OutputTopic", "MockClock", "kafka_broker", "schema_registry", "spark_session")},
+        {
+            "penstock.testing": (
+                "TopologyTestDriver", "InputTopic", "OutputTopic", "MockClock", "kafka_broker", "schema_registry", "spark_session",
+            )
+        },
     ),
     "errors": (
         "Errors",
