@@ -52,7 +52,7 @@ class Run:
         self.producer.produce(rows_of(record, 1))
         return SimpleNamespace(committed=self.committed, request=SimpleNamespace(token=token), application_id="app")
 
-    def judge(self, state: EpochState, error: BaseException) -> EpochState:
+    def classify(self, state: EpochState, error: BaseException) -> EpochState:
         """Return the state that follows an error."""
         return TABLE[state][event_of(state, error, age=self.recovery.age)].state
 
@@ -62,7 +62,7 @@ class Run:
             try:
                 self.recovery.abort()
             except BrokerError as error:
-                state = self.judge(S.ABORT, error)
+                state = self.classify(S.ABORT, error)
                 if state is not S.SETTLE:
                     raise
             else:
@@ -86,7 +86,7 @@ def last_token(log):
 def test_an_open_transaction_is_aborted(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.judge(S.SEND_OFFSETS, BrokerError("x", abortable=True)) is S.ABORT
+    assert run.classify(S.SEND_OFFSETS, BrokerError("x", abortable=True)) is S.ABORT
     assert not run.settle(work, S.ABORT)
     run.begin("1.b")
     run.producer.commit()
@@ -97,7 +97,7 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_found_when_it_was
     run = Run(log)
     work = run.begin("1.a")
     run.producer.commit()
-    assert run.judge(S.COMMIT, UNKNOWN) is S.SETTLE
+    assert run.classify(S.COMMIT, UNKNOWN) is S.SETTLE
     assert run.settle(work, S.SETTLE)
     assert last_token(log) == "1.a"
 
@@ -105,7 +105,7 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_found_when_it_was
 def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_was_not(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.judge(S.COMMIT, UNKNOWN) is S.SETTLE
+    assert run.classify(S.COMMIT, UNKNOWN) is S.SETTLE
     assert not run.settle(work, S.SETTLE)
     assert last_token(log) is None
     run.begin("1.b")
@@ -116,22 +116,22 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_done_is_undone_when_it_wa
 def test_a_client_that_is_stuck_is_replaced(log):
     run = Run(log)
     work = run.begin("1.a")
-    assert run.judge(S.SEND_OFFSETS, STUCK) is S.SETTLE
+    assert run.classify(S.SEND_OFFSETS, STUCK) is S.SETTLE
     assert not run.settle(work, S.SETTLE)
-    assert run.judge(S.RUN_LANES, EngineError("no JVM", passing=False)) is S.FAILED
+    assert run.classify(S.RUN_LANES, EngineError("no JVM", passing=False)) is S.FAILED
 
 
 def test_a_fenced_producer_stops(log):
     run = Run(log)
     run.begin("1.a")
-    assert run.judge(S.COMMIT, FENCED) is S.FAILED
+    assert run.classify(S.COMMIT, FENCED) is S.FAILED
 
 
 def test_a_transaction_that_was_open_for_too_long_is_no_sign_of_another_instance(log):
     run = Run(log)
     work = run.begin("1.a")
     run.clock.now += 60_000
-    assert run.judge(S.COMMIT, FENCED) is S.SETTLE
+    assert run.classify(S.COMMIT, FENCED) is S.SETTLE
     assert not run.settle(work, S.SETTLE)
 
 
@@ -142,10 +142,10 @@ def test_an_instance_that_went_on_meanwhile_is_not_robbed(log):
     other = Run(log)
     other.begin("1.b")
     other.producer.commit()
-    assert run.judge(S.COMMIT, FENCED) is S.SETTLE
+    assert run.classify(S.COMMIT, FENCED) is S.SETTLE
     with pytest.raises(FencedError, match="epoch 1 is committed, and this one knows of 0") as caught:
         run.settle(work, S.SETTLE)
-    assert run.judge(S.SETTLE, caught.value) is S.FAILED
+    assert run.classify(S.SETTLE, caught.value) is S.FAILED
     other.committed = CommittedState("app", "life", 1, (ShardRequest(),), epoch=1)
     other.begin("2.b")
     other.producer.commit()
@@ -156,17 +156,17 @@ def test_an_abort_that_is_refused_because_another_instance_has_taken_over_is_the
     run = Run(log)
     work = run.begin("1.a")
     Run(log)
-    assert run.judge(S.SEND_OFFSETS, UNKNOWN) is S.ABORT
+    assert run.classify(S.SEND_OFFSETS, UNKNOWN) is S.ABORT
     with pytest.raises(FencedError, match="has taken over"):
         run.settle(work, S.ABORT)
-    assert run.judge(S.ABORT, FENCED) is S.FAILED
+    assert run.classify(S.ABORT, FENCED) is S.FAILED
 
 
 def test_at_least_once_a_run_is_never_taken_for_committed(log):
     run = Run(log, guarantee="at_least_once")
     work = run.begin("1.a")
     run.producer.commit()
-    assert run.judge(S.COMMIT, UNKNOWN) is S.SETTLE
+    assert run.classify(S.COMMIT, UNKNOWN) is S.SETTLE
     assert not run.settle(work, S.SETTLE)
 
 
@@ -174,4 +174,4 @@ def test_a_right_that_is_missing_is_not_waited_for(log):
     run = Run(log)
     run.begin("1.a")
     refused = BrokerError("not allowed", code="TRANSACTIONAL_ID_AUTHORIZATION_FAILED", fatal=True)
-    assert run.judge(S.SEND_OFFSETS, refused) is S.FAILED
+    assert run.classify(S.SEND_OFFSETS, refused) is S.FAILED

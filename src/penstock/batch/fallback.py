@@ -22,7 +22,7 @@ class Fallback(Exception):
 
 
 class Undecodable(Fallback):
-    """A key or a value of the source cannot be deserialized: that record is judged, the others may still go as a batch."""
+    """A key or a value of the source cannot be deserialized: the policy is asked about that record, the others may still go as a batch."""
 
     def __init__(self) -> None:
         super().__init__("undecodable")

@@ -135,7 +135,7 @@ class StatelessVerbs(Generic[K, V]):
 
         Up to ``concurrency`` calls run at a time in each lane; those of a function that blocks run in threads. A record waits
         for its own call only, and all leave in their order. An attempt has ``timeout`` to answer; a call that fails is made
-        again up to ``retries`` times, after ``backoff``, twice that, four times that …; then ``on_processing_error`` judges.
+        again up to ``retries`` times, after ``backoff``, twice that, four times that …; then ``on_processing_error`` decides.
         An epoch may be run again, so ``f`` may be called again for a record: it must only read, or be idempotent.
 
         Answers go to the next step by ``value``, pickled unless it is given.

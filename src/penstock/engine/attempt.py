@@ -134,7 +134,7 @@ class Attempts:
             self._abort_once()
         return EpochEvent.DONE
 
-    def judge(self, state: EpochState, error: BaseException, *, stopping: bool) -> tuple[EpochEvent, BaseException]:
+    def classify(self, state: EpochState, error: BaseException, *, stopping: bool) -> tuple[EpochEvent, BaseException]:
         """Return which event an error is, and the error to raise if it is not mended."""
         self._tracer.failed(error)
         age, learnt = self._transaction.age, False

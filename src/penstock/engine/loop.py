@@ -97,7 +97,7 @@ class Loop:
             try:
                 event = self._choose() if state is EpochState.CHOOSE else self.attempts.perform(state)
             except BaseException as fault:
-                event, error = self.attempts.judge(state, fault, stopping=self.stopping)
+                event, error = self.attempts.classify(state, fault, stopping=self.stopping)
             action = machine.handle(event, stopping=self.stopping)
             if action is not EpochAction.PROCEED and error is not None:
                 error = self._act(action, state, error)

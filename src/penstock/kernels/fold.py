@@ -44,8 +44,8 @@ class Fold(NamedTuple):
     many: FoldValues
     #: folds records one by one; None: who folds by column takes all of them, or none
     single: Callable[[Batch], None] | None = None
-    #: judges records at which the function has failed, by their places; None: the first failure is the end
-    judge: Callable[[Batch, list[tuple[int, Exception]]], None] | None = None
+    #: asks the policy about records at which the function has failed, by their places; None: the first failure is the end
+    on_failures: Callable[[Batch, list[tuple[int, Exception]]], None] | None = None
 
 
 #: of which groups records are left to be folded one by one, and from which on: an index of the order of the groups
@@ -217,7 +217,7 @@ class Folding(NamedTuple):
     def _written_or_called(self, new: list[Any], groups: KeyGroups) -> pa.Array:
         try:
             return self._written(new, groups, None)
-        except Exception as error:  # one by one it is judged
+        except Exception as error:  # one by one the policy is asked
             raise FallbackAfterCall("value_refused") from error
 
     def _one_by_one(
@@ -290,7 +290,7 @@ class _Failed(Exception):
 def _row(serde: Serde[Any], value: Any) -> bytes | None:
     try:
         return None if value is None else serde.serialize(value)
-    except Exception:  # one by one its record is judged
+    except Exception:  # one by one the policy is asked
         return None
 
 
@@ -370,7 +370,7 @@ def open_fold(
             transaction = BatchTransaction()
             try:
                 rest = fold_some(batch, transaction) if len(batch) else None
-            except Exception:  # whatever it is: one by one a record is told of, or judged
+            except Exception:  # whatever it is: one by one a record is told of, or the policy is asked
                 unchanged = batch.unchanged()
                 assert unchanged is not None
                 folding.fold.single(unchanged)

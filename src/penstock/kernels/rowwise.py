@@ -10,7 +10,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.kernels.kernel import Kernel, KernelContext, NodeFacts, before_calls
 from penstock.kernels.transaction import BatchTransaction, OnBatch
-from penstock.kernels.user_calls import FailedCall, call_each, judge_each
+from penstock.kernels.user_calls import FailedCall, call_each, apply_error_policy
 from penstock.operators.stateless import (
     Filter,
     FlatMap,
@@ -83,7 +83,7 @@ def open_flat_map(operator: FlatMap, context: KernelContext, forward: OnBatch) -
             at += [i] * (len(pairs) - before)
         if not are_pairs(pairs):
             pairs, at = _as_pairs(pairs, at, failed)
-        judge_each(context, batch, transaction, failed)
+        apply_error_policy(context, batch, transaction, failed)
         if pairs:
             forward(batch.spread(at, *split_pairs(pairs)), transaction)
 
@@ -120,7 +120,7 @@ def open_flat_map_values(operator: FlatMapValues, context: KernelContext, forwar
             except Exception as error:  # what came before it was forwarded
                 failed.append(FailedCall(i, error))
             at += [i] * (len(items) - before)
-        judge_each(context, batch, transaction, failed)
+        apply_error_policy(context, batch, transaction, failed)
         if items:
             forward(batch.spread(at, batch.keys.pick(at), Column(items)), transaction)
 

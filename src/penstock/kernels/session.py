@@ -20,7 +20,7 @@ from penstock.batch.fallback import Fallback
 from penstock.batch.grouping import KeyGroups
 from penstock.kernels.kernel import Kernel, KernelContext, NodeFacts, TimesOf, own_store
 from penstock.kernels.transaction import BatchTransaction, OnBatch, forwarding
-from penstock.kernels.user_calls import judge_of
+from penstock.kernels.user_calls import failure_handler
 from penstock.kernels.window import count_or_whole, refuses_windows
 from penstock.operators.emit import EmitStrategy
 from penstock.operators.session import SessionWindowAggregate
@@ -49,8 +49,8 @@ class SessionFold(NamedTuple):
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any] | None
     merger: Callable[[Any, Any, Any], Any]
-    #: judges records at which a function has failed, by their places; None: the first failure is the end
-    judge: Callable[[Batch, list[tuple[int, Exception]]], None] | None = None
+    #: asks the policy about records at which a function has failed, by their places; None: the first failure is the end
+    on_failures: Callable[[Batch, list[tuple[int, Exception]]], None] | None = None
 
 
 def open_session_fold(
@@ -86,8 +86,8 @@ def open_session_fold(
                 if drop_late is not None:
                     drop_late()
             rows.put_many(keys, positions, [(*entry, number()) for entry in entries])
-            if fold.judge is not None:
-                fold.judge(batch, sorted(folded.failed, key=lambda failed: failed[0]))
+            if fold.on_failures is not None:
+                fold.on_failures(batch, sorted(folded.failed, key=lambda failed: failed[0]))
 
         transaction.on_commit(commit)
 
@@ -196,7 +196,7 @@ class _SessionFold:
 
     def _fail(self, place: int, error: Exception) -> None:
         """Note a record at which a function has failed."""
-        if self._fold.judge is None:
+        if self._fold.on_failures is None:
             raise error
         self._ends[place] = -1
         self.failed.append((place, error))
@@ -204,7 +204,7 @@ class _SessionFold:
     def _written(self, value: Any) -> bytes:
         try:
             return self._fold.value.serialize(value)
-        except Exception as error:  # one by one it is judged
+        except Exception as error:  # one by one the policy is asked
             raise Fallback("value_refused") from error
 
     def _aggregated(self, name: Any, item: Any, value: Any) -> Any:
@@ -238,7 +238,7 @@ def open_sessions(operator: SessionWindowAggregate, context: KernelContext, forw
     if forward is not None and not operator.send_old:  # only a store of plain rows tells old values by batch
         store.on_flush_batch(forwarding(forward))
     aggregator = None if operator.counts else operator.aggregator
-    functions = operator.initializer, aggregator, operator.merger, judge_of(context)
+    functions = operator.initializer, aggregator, operator.merger, failure_handler(context)
     fold = SessionFold(store.key_serde, store.value_serde, windows.gap, windows.grace, *functions)
     drop_late = None if LatePolicy.dead_letter in context.late_policies else partial(drop, "late_session")
     return open_session_fold(

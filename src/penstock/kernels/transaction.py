@@ -93,7 +93,7 @@ def run_or_fall_back(
 ) -> bool:
     """Run steps in one transaction and commit it; False, and nothing has happened, if one has raised.
 
-    Whatever it raised: on the record path a record is told of with its node, or judged. ``must``: there is no record path.
+    Whatever it raised: on the record path a record is told of with its node, or the policy is asked. ``must``: there is no record path.
     ``Undecodable`` is raised.
     """
     transaction = BatchTransaction()

@@ -1,4 +1,4 @@
-"""A function of the user's, called for each record of a batch: a record that it fails at is judged, the others go on."""
+"""A function of the user's, called for each record of a batch: the policy is asked about a record that it fails at, the others go on."""
 
 from __future__ import annotations
 
@@ -46,29 +46,31 @@ def call_each(
             break
     if not failed:
         return batch, answers
-    judge_each(context, batch, transaction, failed)
+    apply_error_policy(context, batch, transaction, failed)
     gone = {at for at, _ in failed}
     return batch.pick([at for at in range(count) if at not in gone]), answers
 
 
-def judge_each(context: KernelContext, batch: Batch, transaction: BatchTransaction, failed: list[FailedCall]) -> None:
-    """Let the records that a function failed at be judged, if all goes well; one by one, where the first failure is the end."""
+def apply_error_policy(
+    context: KernelContext, batch: Batch, transaction: BatchTransaction, failed: list[FailedCall]
+) -> None:
+    """Ask the policy about the records that a function failed at, if all goes well; one by one, where the first failure is the end."""
     if failed and not context.forgives:
         raise InputChanged from failed[0].error
     if failed:
-        transaction.on_commit(partial(_judge, context, batch, failed))
+        transaction.on_commit(partial(_ask_policy, context, batch, failed))
 
 
-def _judge(context: KernelContext, batch: Batch, failed: list[FailedCall]) -> None:
+def _ask_policy(context: KernelContext, batch: Batch, failed: list[FailedCall]) -> None:
     keys, values, times = batch.keys.items, batch.values.items, batch.timestamps
     for at, error in failed:
         context.origin = batch.origin(at)
         headers = () if batch.headers is None else batch.headers[at]
-        context.judge(keys[at], values[at], int(times[at]), headers, error)
+        context.handle_error(keys[at], values[at], int(times[at]), headers, error)
 
 
-def judge_of(context: KernelContext) -> Callable[[Batch, list[tuple[int, Exception]]], None] | None:
-    """Return what judges records that a function failed at, by their places; None where the first failure is the end."""
+def failure_handler(context: KernelContext) -> Callable[[Batch, list[tuple[int, Exception]]], None] | None:
+    """Return what asks the policy about records that a function failed at, by their places; None where the first failure is the end."""
     if not context.forgives:
         return None
-    return lambda batch, failed: _judge(context, batch, [FailedCall(*one) for one in failed])
+    return lambda batch, failed: _ask_policy(context, batch, [FailedCall(*one) for one in failed])

@@ -16,7 +16,7 @@ from penstock.kernels.aggregate import fold_values, refuses_uncached
 from penstock.kernels.fold import FailedRecords, Folding
 from penstock.kernels.kernel import FallbackScope, Kernel, KernelContext, NodeFacts, TimesOf, own_store
 from penstock.kernels.transaction import BatchTransaction, OnBatch, forwarding, with_keys
-from penstock.kernels.user_calls import judge_of
+from penstock.kernels.user_calls import failure_handler
 from penstock.operators.session import SessionWindowAggregate
 from penstock.operators.windowed import WindowAggregate
 from penstock.state.batch_delta import before_of
@@ -90,8 +90,8 @@ def open_window_fold(
             if made is not None:
                 entries = list(made.written_by(batch, iter(number, None)))
                 rows.put_many(made.keys.to_pylist(), made.starts.tolist(), entries)
-            if failed and folding.fold is not None and folding.fold.judge is not None:
-                folding.fold.judge(batch, [(int(at[index]), error) for index, error in sorted(failed.items())])
+            if failed and folding.fold is not None and folding.fold.on_failures is not None:
+                folding.fold.on_failures(batch, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
         transaction.on_commit(commit)
 
@@ -105,7 +105,7 @@ def open_window_fold(
             for start, (begin, end) in zip(firsts.tolist(), pairwise(edges), strict=True)
             for row in rows.get_many(groups.keys[begin:end], start)
         ]
-        mine = None if folding.fold is None or folding.fold.judge is None else FailedRecords({}, {})
+        mine = None if folding.fold is None or folding.fold.on_failures is None else FailedRecords({}, {})
         folded = folding.folded(batch, groups, folding.items(batch, groups, at), before_of(found), at, failed=mine)
         made = folded._replace(starts=firsts[groups.parts], places=groups.last)
         if mine is None or not mine.at:
@@ -145,7 +145,7 @@ def open_windows(operator: WindowAggregate, context: KernelContext, forward: OnB
     assert isinstance(windows, TimeWindows)
     if forward is not None and not operator.send_old:  # only a store of plain rows tells old values by batch
         store.on_flush_batch(forwarding(forward))
-    fold = None if operator.counts else fold_values(operator.aggregator)._replace(judge=judge_of(context))
+    fold = None if operator.counts else fold_values(operator.aggregator)._replace(on_failures=failure_handler(context))
 
     def drop_late(count: int) -> None:
         for _ in range(count):

@@ -12,8 +12,8 @@ from penstock.record import Headers, Record
 from penstock.topology.functions import takes
 from penstock.topology.node import Wrapper
 
-#: judges the failure of a node: (node, record, timestamp, headers, error)
-Judging = Callable[[str, Record[Any, Any] | None, int, Headers, Exception], None]
+#: decides about the failure of a node: (node, record, timestamp, headers, error)
+OnFailure = Callable[[str, Record[Any, Any] | None, int, Headers, Exception], None]
 
 
 def wrap(wrapper: Wrapper, node: str, process: Forward) -> Forward:
@@ -33,13 +33,13 @@ def wrap(wrapper: Wrapper, node: str, process: Forward) -> Forward:
     return call
 
 
-def guard(judge: Judging, node: str, on_record: Forward) -> Forward:
-    """Wrap a node so that its failure is judged here, and only its subtree is skipped."""
+def guard(on_failure: OnFailure, node: str, on_record: Forward) -> Forward:
+    """Wrap a node so that its failure is decided about here, and only its subtree is skipped."""
 
     def guarded(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             on_record(key, value, timestamp, headers)
         except Exception as error:
-            judge(node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
+            on_failure(node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
 
     return guarded

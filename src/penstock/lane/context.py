@@ -122,9 +122,9 @@ class NodeContext:
         """Count the record at hand as dropped by this node."""
         self._task.drop_at(self.node, reason)
 
-    def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
+    def handle_error(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the processing policy about a record that this node failed at after its turn."""
-        self._task.judge.judge(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
+        self._task.errors.handle(self.node, Record(key, value, max(timestamp, 0), headers), timestamp, headers, error)
 
     @property
     def forgives(self) -> bool:

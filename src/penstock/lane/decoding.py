@@ -12,7 +12,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.clock import Clock
 from penstock.errors import DeserializationError, RegistryError, TimestampError
-from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows, Times, order_by
+from penstock.lane.ordering import UNTIMED, ShortRun, SourceBatch, SourceRows, Times, order_by
 from penstock.lane.source import Raw, SourceReader
 from penstock.lane.task import Task
 from penstock.log.rows import RangeRows
@@ -41,7 +41,7 @@ class Sources:
     def extract_times(
         self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str], before: Times
     ) -> SourceRows:
-        """Put the extracted timestamps in the place of Kafka's, in the order of the rows; a row to be judged is marked."""
+        """Put the extracted timestamps in the place of Kafka's, in the order of the rows; a row without one is marked."""
         chosen = [number for number, topic in enumerate(topics) if source_of[topic] in self.extracting]
         mask = np.isin(rows.topic, chosen)
         if not mask.any():
@@ -58,28 +58,28 @@ class Sources:
             except (DeserializationError, TimestampError):
                 time = -1
             if time < 0:
-                reached[i] = JUDGE
+                reached[i] = UNTIMED
             else:
                 times[i] = time
                 latest[place] = max(latest.get(place, -1), time)
         return rows._replace(timestamp=times, reached=reached)
 
     def ask_marks(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str]) -> SourceRows:
-        """Ask the strategies that are functions for the watermarks of their rows; −1: none. A row to be judged is marked."""
+        """Ask the strategies that are functions for the watermarks of their rows; −1: none. A row at which one fails is marked."""
         if not self.asking:
             return rows
         asked = np.isin(rows.topic, [n for n, topic in enumerate(topics) if source_of[topic] in self.asking])
         marks, reached = np.full(len(asked), -1, dtype=np.int64), rows.reached.copy()
         times = rows.timestamp.tolist()
         for i, raw in enumerate(rows.raws(topics)):
-            if not asked[i] or reached[i] == JUDGE:
+            if not asked[i] or reached[i] == UNTIMED:
                 continue
             reader = self.readers[source_of[raw.topic]]
             try:
                 mark = reader.watermark(*reader.decode(raw), times[i], raw)
                 marks[i] = -1 if mark is None else mark
             except (DeserializationError, TimestampError):
-                reached[i] = JUDGE
+                reached[i] = UNTIMED
         return rows._replace(mark=marks, reached=reached)
 
     def watermarks(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str]) -> Any:
@@ -158,14 +158,14 @@ class Sources:
             return self._one_by_one(batch, task)
         return zip(keys, values, timestamps, batch.headers, batch.origins, strict=True)
 
-    def judge(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
+    def refuse_untimed(self, rows: SourceRows, topics: Sequence[str], source_of: Mapping[str, str], task: Task) -> None:
         """Ask the policy about raw rows whose time could not be had."""
         for raw in rows.raws(topics):
             source = source_of[raw.topic]
             try:
                 key, value, time = self.readers[source].read(raw, -1)
             except DeserializationError as error:
-                task.judge.refuse_input(source, raw, error)
+                task.errors.refuse_input(source, raw, error)
             else:
                 if time >= 0 and source in self.asking:
                     self.readers[source].watermark(key, value, time, raw)  # raises what it raised before
@@ -200,7 +200,7 @@ class Sources:
                 reader.read(raw, -1)  # raises: the record has no time
             return reader.decode(raw)
         except DeserializationError as error:
-            task.judge.refuse_input(source, raw, error)
+            task.errors.refuse_input(source, raw, error)
             return None
 
 

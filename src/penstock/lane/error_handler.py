@@ -1,4 +1,4 @@
-"""Who judges the failures of a task: names node, record and function, asks the policies, keeps dead letters."""
+"""What handles the failures of a task: names node, record and function, asks the policies, keeps dead letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.topology.topology import Topology
 
 
 class HandlesErrors(Protocol):
-    """What a judge asks of the task: the record at hand, where rows go that leave, who counts what is dropped."""
+    """What an error handler asks of the task: the record at hand, where rows go that leave, who counts what is dropped."""
 
     topology: Topology
     config: Mapping[str, Any]
@@ -33,7 +33,7 @@ class HandlesErrors(Protocol):
 
 
 class _Decided(Exception):
-    """A failure that the policy has judged: it passes every other guard on its way out."""
+    """A failure that the policy has decided about: it passes every other guard on its way out."""
 
     def __init__(self, error: StreamsError) -> None:
         super().__init__(str(error))
@@ -41,7 +41,7 @@ class _Decided(Exception):
 
 
 class ErrorHandler:
-    """Judges what the nodes of one task raise."""
+    """Handles what the nodes of one task raise."""
 
     def __init__(self, task: HandlesErrors) -> None:
         self._task = task
@@ -61,7 +61,7 @@ class ErrorHandler:
             frame = frame.f_back
         return None if frame is None else self._node_of_code[frame.f_code]
 
-    def judge(
+    def handle(
         self, node: str, record: Record[Any, Any] | None, timestamp: int, headers: Headers, error: Exception
     ) -> None:
         """Ask the processing policy about a node's failure; raises if it says fail."""
@@ -73,10 +73,10 @@ class ErrorHandler:
             raise _Decided(explained)
         self._drop(node, "processing_error", answer, timestamp, headers, error, explained.function)
 
-    def judge_timed(self, node: str, timestamp: int, error: Exception) -> None:
+    def handle_timed(self, node: str, timestamp: int, error: Exception) -> None:
         """Handle the failure of what a node does when its time has come; nobody guards it."""
         try:
-            self.judge(failing_node(error, self._node_of_code) or node, None, timestamp, (), error)
+            self.handle(failing_node(error, self._node_of_code) or node, None, timestamp, (), error)
         except _Decided as decided:
             self.fail(decided)
 
@@ -123,7 +123,7 @@ class ErrorHandler:
         self._task.outputs.append(Row(topic, None, origin.key, origin.value, timestamp, told, False, origin))
 
     def fail(self, error: Exception) -> NoReturn:
-        """Raise an exception with node, record and function; one that was judged already is raised as it is."""
+        """Raise an exception with node, record and function; one that a policy has decided about is raised as it is."""
         if isinstance(error, _Decided):
             explained = error.error
         else:

@@ -204,7 +204,7 @@ class GlobalTables:
             try:
                 key, value, timestamp = reader.read(raw, -1)
             except DeserializationError as error:
-                task.judge.refuse_input(reader.source.name, raw, error)
+                task.errors.refuse_input(reader.source.name, raw, error)
                 continue
             except TimestampError:
                 task.drop_at(reader.source.name, "negative_timestamp")

@@ -2,7 +2,7 @@
 
 Two shapes come in. *Raw* rows are what was read (``protocol.raw_rows``), with two more columns::
 
-    reached    int64     where the reading tasks have found the times: the partition time; −2: the lane must judge the row
+    reached    int64     where the reading tasks have found the times: the partition time; −2: the row has none, the lane asks the policy
     mark       int64     where watermark strategies are functions: the watermark
 
 *Envelope* rows are records that an earlier step re-keyed. Both become batches, of one shard and one source each, in the order of a lane,
@@ -27,7 +27,7 @@ from penstock.record import Headers, Origin
 
 TIMED_SCHEMA = RAW_SCHEMA.append(pa.field("reached", pa.int64()))
 MARKED_SCHEMA = TIMED_SCHEMA.append(pa.field("mark", pa.int64()))
-UNKNOWN, JUDGE = -1, -2
+UNKNOWN, UNTIMED = -1, -2
 
 #: greatest time of each (topic, partition)
 Times: TypeAlias = dict[tuple[str, int], int]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.clock import SystemClock
 from penstock.lane import ordering
 from penstock.lane.decoding import Sources
-from penstock.lane.ordering import JUDGE, SourceRows
+from penstock.lane.ordering import UNTIMED, SourceRows
 from penstock.lane.timeline import find_moves
 from penstock.lane.worker import Worker
 from penstock.protocol.raw_rows import PARTITIONS
@@ -28,8 +28,8 @@ def add_times(
         rows = ordering.numbered(pa.Table.from_batches([batch]))
         rows = sources.extract_times(rows, request.topics, request.source_of, before)
         rows = sources.ask_marks(rows, request.topics, request.source_of)
-        judged = rows.reached == JUDGE
-        times = np.where(judged, -1, rows.timestamp)
+        untimed = rows.reached == UNTIMED
+        times = np.where(untimed, -1, rows.timestamp)
         known = dict(before)
         rows, after = ordering.reach(rows._replace(timestamp=times), request.topics, before)
         before.update(after)
@@ -37,9 +37,9 @@ def add_times(
         marks.update(after)
         if worker.stage.plan.timed:
             moves.append(
-                moves_of(rows, sources.watermarks(rows, request.topics, request.source_of), judged, known, request)
+                moves_of(rows, sources.watermarks(rows, request.topics, request.source_of), untimed, known, request)
             )
-        times_of = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(judged, JUDGE, rows.reached))]
+        times_of = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(untimed, UNTIMED, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
         schema = ordering.TIMED_SCHEMA
         if rows.mark is not None:
@@ -49,11 +49,11 @@ def add_times(
 
 
 def moves_of(
-    rows: SourceRows, watermarks: Any, judged: Any, known: ordering.Times, request: EpochRequest
+    rows: SourceRows, watermarks: Any, untimed: Any, known: ordering.Times, request: EpochRequest
 ) -> pa.RecordBatch:
     """Return the records of a batch that moved the time of their partition."""
     order = ordering.order_by((rows.offset, rows.partition, rows.topic))
-    order = order[~judged[order]]
+    order = order[~untimed[order]]
     partition = (rows.topic * PARTITIONS + rows.partition)[order]
     moves = find_moves(partition, rows.offset[order], rows.reached[order], watermarks[order])
     # the first row of a partition in a batch has moved it only if it is further than those before

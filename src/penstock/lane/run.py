@@ -30,7 +30,7 @@ from penstock.lane.activity import ACTIVITY
 from penstock.lane.batches import envelope_batches, raw_batches
 from penstock.lane.dead_letters import order_dead_letters
 from penstock.lane.mixed import Mixed, Work
-from penstock.lane.ordering import JUDGE, ShortRun, SourceBatch, SourceRows
+from penstock.lane.ordering import UNTIMED, ShortRun, SourceBatch, SourceRows
 from penstock.lane.output import StepOutput
 from penstock.lane.record_times import greatest_times, moves_of
 from penstock.lane.task import Task
@@ -229,10 +229,10 @@ class StepRun:
         if not told:
             rows = self._sources.extract_times(rows, request.topics, request.source_of, self._reached)
             rows = self._sources.ask_marks(rows, request.topics, request.source_of)
-        judged = rows.reached == JUDGE
-        if judged.any():
-            bad, rows = rows.where(judged), rows.where(~judged)
-            self._sources.judge(bad, request.topics, request.source_of, self._task(self._first_shard()))
+        untimed = rows.reached == UNTIMED
+        if untimed.any():
+            bad, rows = rows.where(untimed), rows.where(~untimed)
+            self._sources.refuse_untimed(bad, request.topics, request.source_of, self._task(self._first_shard()))
         if told:
             after, marks = greatest_times(rows, rows.reached, request.topics), {}
             if rows.mark is not None:
@@ -338,7 +338,7 @@ class StepRun:
         return True
 
     def _process_readable(self, batch: SourceBatch, task: Task) -> bool:
-        """Run the records of a batch by column that can be read, and judge the others."""
+        """Run the records of a batch by column that can be read, and ask the policy about the others."""
         self._spent("operators")
         if batch.source not in self._undecodable:
             columns = self._sources.columns(batch, self._spent)

@@ -52,7 +52,7 @@ def partition_key(sink: SinkNode) -> Callable[[Any], bytes] | None:
 def open_sink(sink: SinkNode, task: Any, partitions: Callable[[str], int], refuse: Callable[..., None]) -> Forward:
     """Bind a sink to a task. ``refuse(sink, key, value, timestamp, headers, error)`` asks the production policy.
 
-    A serializer that raises is the production policy's to judge; an extractor or partitioner that raises is the node's own failure.
+    A serializer that raises is for the production policy to decide; an extractor or partitioner that raises is the node's own failure.
     """
     if not sink.internal and header_parts(sink.key, sink.value):
         return _with_headers(sink, task, partitions, refuse)

@@ -124,7 +124,7 @@ class Task:
         #: how many partitions a topic has
         self.partitions_of = partitions
         #: asked about every failure
-        self.judge = ErrorHandler(self)
+        self.errors = ErrorHandler(self)
         self._order = tuple(topology.nodes if nodes is None else nodes)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self.late_policies = frozenset(node.late for node in sources if node.late is not None) - {LatePolicy.accept}
@@ -169,7 +169,7 @@ class Task:
         try:
             self.meter.within(source, self._process_all, source, iter(records))
         except Exception as error:
-            self.judge.fail(error)
+            self.errors.fail(error)
 
     def _process_all(self, source: str, records: Iterator[tuple[Any, Any, int, Headers, Origin]]) -> None:
         """Run records; of some of them the time at each node is measured."""
@@ -259,7 +259,7 @@ class Task:
         except Undecodable:
             raise
         except Exception as error:
-            self.judge.fail(error)
+            self.errors.fail(error)
 
     def _has_run(self, source: str, batch: Batch) -> None:
         self.meter.count_in(source, batch.count)
@@ -291,7 +291,7 @@ class Task:
             self.origin = batch.origin(at)
             headers = () if batch.headers is None else batch.headers[at]
             record = batch.keys.items[at], batch.values.items[at], int(batch.timestamps[at]), headers
-            self.judge.refuse(sink, *record, error)
+            self.errors.refuse(sink, *record, error)
 
     def fell_back(self, node: str, reason: str) -> None:
         """Count a batch, or a part of one, that goes to the record path."""
@@ -305,7 +305,7 @@ class Task:
 
     def log_fields(self, frame: FrameType | None) -> dict[str, Any]:
         """Return what a line that is logged now is about: the node, and the record if records go one by one."""
-        if (node := self.judge.node_at(frame)) is not None:
+        if (node := self.errors.node_at(frame)) is not None:
             return {"shard": self.shard, "node": node, **record_at(self.origin)}
         return {"shard": self.shard} | ({} if self.meter.working is None else {"node": self.meter.working})
 
@@ -396,7 +396,7 @@ class Task:
             self.meter.timed(node, f, timestamp)
             self._forward_at_once()
         except Exception as error:
-            self.judge.judge_timed(node, timestamp, error)
+            self.errors.handle_timed(node, timestamp, error)
         finally:
             self.placed = None
 
@@ -407,7 +407,7 @@ class Task:
             self.meter.timed(node, f, now)
             self._forward_at_once()
         except Exception as error:
-            self.judge.judge_timed(node, now, error)
+            self.errors.handle_timed(node, now, error)
 
     def release(self, node: str, time: int, key: bytes) -> None:
         """Give what the node forwards next its place in the order: it leaves because time has come, and was due then.
@@ -458,14 +458,14 @@ class Task:
             for settle in self.barrier_calls:
                 settle()
         except Exception as error:
-            self.judge.fail(error)
+            self.errors.fail(error)
 
     def flush_when_full(self) -> None:
         """Let the cached stores forward in the middle of an epoch; they go on with an empty cache."""
         try:
             self._flush_stores()
         except Exception as error:
-            self.judge.fail(error)
+            self.errors.fail(error)
 
     def _forward_at_once(self) -> None:
         """Let the stores forward what has changed whose updates reach a node that acts on time: it is to get each at its time."""
@@ -581,8 +581,8 @@ class Task:
                 context = NodeContext(self, name, children, self.topology.stores_of(name))
                 opened[name] = self._named(name, node.operator.open(context, forward))
             elif isinstance(node, SinkNode):
-                # as in Kafka, a sink's failure is judged at the node before it
-                opened[name] = self.judge.named(open_sink(node, self, self.partitions_of, self.judge.refuse), name)
+                # as in Kafka, a sink's failure is handled at the node before it
+                opened[name] = self.errors.named(open_sink(node, self, self.partitions_of, self.errors.refuse), name)
             else:
                 self.entries[name] = forward
                 if node.schedule is not None:
@@ -595,10 +595,10 @@ class Task:
         return children, next(iter(children.values())) if len(children) == 1 else self.meter.edge(name, below)
 
     def _named(self, name: str, on_record: Forward) -> Forward:
-        named = self.judge.named(on_record, name)
+        named = self.errors.named(on_record, name)
         if self.topology.wrapper is not None:
-            named = self.judge.named(wrap(self.topology.wrapper, name, named), name)
-        return guard(self.judge.judge, name, named) if self._guarded else named
+            named = self.errors.named(wrap(self.topology.wrapper, name, named), name)
+        return guard(self.errors.handle, name, named) if self._guarded else named
 
     def _no_views(self, name: str) -> Any:
         return self.stores[name]

@@ -106,7 +106,7 @@ class AsyncMapValues(Operator):
                 if error is None:
                     forward(key, answer.result, timestamp, headers)
                 else:
-                    context.judge(key, value, timestamp, headers, error)
+                    context.handle_error(key, value, timestamp, headers, error)
 
         context.on_barrier(settle)
         return on_record_with_key if self.with_key else on_record

@@ -75,7 +75,7 @@ class OperatorContext(NodeHost, Protocol):
         """Count the record at hand as dropped by this node, under a reason (``null_key``, ``late_window`` …)."""
         ...
 
-    def judge(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
+    def handle_error(self, key: Any, value: Any, timestamp: int, headers: Headers, error: Exception) -> None:
         """Ask the processing policy about a record that this node failed at after its turn; raises if it says fail."""
         ...
 

@@ -1,7 +1,7 @@
 """Aggregation over session windows: records of one key at most ``gap`` apart are one session, both ends inclusive.
 
 A record finds every session within ``gap`` of it and becomes one session with them: the sessions it swallowed are
-removed, each with a tombstone, and the merged one is stored. Lateness is judged on the merged session: it is taken as
+removed, each with a tombstone, and the merged one is stored. Lateness is decided by the merged session: it is taken as
 long as ``end >= time − grace − gap``, and closes at ``end < time − grace − gap``.
 """
 

@@ -101,7 +101,7 @@ class StreamStreamJoin(Operator):
     gives a result for a record without a match. ``shared_store``: where unmatched rows of both sides wait until their
     window is closed; None for an inner join. ``clock``: name of the time that both sides share.
 
-    A late record still meets everything that the other side's store still holds: only rows without a match are judged
+    A late record still meets everything that the other side's store still holds: only rows without a match are looked at
     by time. An unmatched record is emitted at once if its window ended before the present, whatever the grace; else it
     waits. ``store_own``: where this side's records are kept; they are not read from there.
     """
@@ -212,7 +212,7 @@ class StreamStreamJoin(Operator):
                     finally:
                         context.released()
             except Exception:
-                for row in closed[taken:]:  # the row at hand is for the policy to judge, the others still wait
+                for row in closed[taken:]:  # the row at hand is for the policy to decide, the others still wait
                     parked.park(row.key, row.timestamp, row.left, row.value)
                 raise
 

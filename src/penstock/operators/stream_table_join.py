@@ -109,7 +109,7 @@ class StreamTableJoin(Operator):
                     finally:
                         context.released()
             except Exception:
-                # the one at hand is for the policy to judge, the others still wait
+                # the one at hand is for the policy to decide, the others still wait
                 for _, came_from, *record in released[taken:]:
                     context.origin = came_from
                     put(*record)

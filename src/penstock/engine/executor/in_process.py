@@ -234,7 +234,7 @@ class InProcessExecutor:
         try:
             key, value, timestamp = self._readers[source].read(raw, partition_time)
         except DeserializationError as error:
-            self.touch(0).judge.refuse_input(source, raw, error)
+            self.touch(0).errors.refuse_input(source, raw, error)
             return None
         if timestamp < 0:
             self.drop_at(source, "negative_timestamp")
