@@ -10,7 +10,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.kernels.kernel import Kernel, KernelContext, NodeFacts, before_calls
 from penstock.kernels.transaction import BatchTransaction, OnBatch
-from penstock.kernels.user_calls import FailedCall, call_each, apply_error_policy
+from penstock.kernels.user_calls import FailedCall, apply_error_policy, call_each
 from penstock.operators.stateless import (
     Filter,
     FlatMap,
