@@ -84,7 +84,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_epoch_records", "int", 1_000_000, at_least(1), "Most input records of one epoch; fewer if they are large (max_epoch_bytes), or slow: an epoch and its commit aim at 5 seconds at most.", "performance"),
     Setting("max_epoch_bytes", "int", 256 << 20, at_least(1), "Bytes of input records, as they are read, that one epoch aims not to exceed, by the size of those of the epoch before; a task that reads half as much again gives up, and the epoch is run again with fewer.", "performance"),
     Setting("inline_epoch_records", "int", 20_000, at_least(0), "Most input records of an inline epoch: the driver reads them itself and hands them to resident tasks, the quicker way for few records. 0: no epoch is inline.", "performance"),
-    Setting("executor", "str", "auto", one_of("auto", "spark", "spark_fast"), "What runs Spark's jobs: spark, PySpark's public interface alone, or spark_fast, classes below it, with the same results in fewer milliseconds. auto: spark_fast with the versions of Spark that it was tested with, else spark, with a warning.", "performance"),
+    Setting("executor", "str", "auto", one_of("auto", "spark", "spark_fast", "in_process"), "What runs the jobs of epochs: spark, PySpark's public interface alone, or spark_fast, classes below it, with the same results in fewer milliseconds; in_process: no tasks of Spark, the lanes run in this process, one after the other, for a debugger or a profiler (local masters only). auto: spark_fast with the versions of Spark that it was tested with, else spark, with a warning.", "performance"),
     Setting("state_dir", "str or None", None, optional(text), "Folder of the local state; None: a folder below the user's cache.", "performance"),
 )  # fmt: skip
 

@@ -153,10 +153,11 @@ class AppSettings(TypedDict, total=False):
     """Most input records of an inline epoch: the driver reads them itself and hands them to resident tasks, the
     quicker way for few records. 0: no epoch is inline. Default: 20000."""
 
-    executor: Literal["auto", "spark", "spark_fast"]
-    """What runs Spark's jobs: spark, PySpark's public interface alone, or spark_fast, classes below it, with
-    the same results in fewer milliseconds. auto: spark_fast with the versions of Spark that it was tested with,
-    else spark, with a warning. Default: 'auto'."""
+    executor: Literal["auto", "spark", "spark_fast", "in_process"]
+    """What runs the jobs of epochs: spark, PySpark's public interface alone, or spark_fast, classes below it,
+    with the same results in fewer milliseconds; in_process: no tasks of Spark, the lanes run in this process,
+    one after the other, for a debugger or a profiler (local masters only). auto: spark_fast with the versions
+    of Spark that it was tested with, else spark, with a warning. Default: 'auto'."""
 
     state_dir: str | None
     """Folder of the local state; None: a folder below the user's cache. Default: None."""

@@ -1,10 +1,12 @@
-"""Both bodies of Spark's jobs keep one contract: ``spark``, on PySpark's public interface, and ``spark_fast``, on what is below it.
+"""All bodies of an executor keep one contract: ``spark``, on PySpark's public interface, ``spark_fast``, on what is below it, and
+``in_process``, without Spark's tasks. What they commit is compared with the test driver.
 
 ``.ci/spark_versions`` runs this file with other versions of Spark, each in an environment of its own.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -16,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Serdes, Stores, StreamsBuilder
-from penstock.engine.executor.choice import SPARK, SPARK_FAST, TESTED, chosen
+from penstock.engine.executor.choice import IN_PROCESS, SPARK, SPARK_FAST, TESTED, chosen
 from penstock.errors import PenstockError
 
 TEXT = {"key": Serdes.string, "value": Serdes.string}
@@ -26,7 +28,7 @@ ROUNDS = {"inline": 20_000, "spark": 0, "inline again": 20_000, "spark again": 0
 SECRET = "hush-4711-canary"
 
 
-@pytest.fixture(params=[SPARK, SPARK_FAST])
+@pytest.fixture(params=[SPARK, SPARK_FAST, IN_PROCESS])
 def executor(request, spark_session):
     if request.param == SPARK_FAST and spark_session.version not in TESTED:
         pytest.skip(
@@ -73,11 +75,13 @@ def test_inline_and_spark_epochs_commit_the_results_of_the_test_driver(
     executor, cluster, start, twin, by_key, lines, tmp_path
 ):
     driven, driver = start(program(cluster), executor=executor), twin(program(cluster), partitions=2)
-    assert body_of(driven) == {SPARK: "PublicJobs", SPARK_FAST: "FastJobs"}[executor]
+    assert body_of(driven) == {SPARK: "PublicJobs", SPARK_FAST: "FastJobs", IN_PROCESS: "InProcessJobs"}[executor]
     for number, (name, most) in enumerate(ROUNDS.items()):
         driven.engine.executor.inline_epochs.most_records = most
         # a worker is lost in the first two rounds; the file says so to the test driver, which runs in this process, afterwards
         texts = [f"a bb {name}", f"bb word{number} lose", f"lose {tmp_path}/{min(number, 1)}"]
+        if executor == IN_PROCESS:  # there is no worker to lose
+            (tmp_path / str(min(number, 1))).touch()
         rows = [("k", text, START + 10 * number + n, n % 2) for n, text in enumerate(texts)]
         cluster.send(lines, *rows)
         driven.drain()
@@ -120,6 +124,19 @@ def test_a_version_that_spark_fast_was_not_tested_with_is_run_by_spark_with_one_
     (warning,) = [record.getMessage() for record in caplog.records if "spark_fast" in record.getMessage()]
     assert "4.2.99" in warning
     assert driven.engine._session.version in warning
+
+
+def test_lanes_in_this_process_leave_it_as_it_was(cluster, start, lines):
+    handlers = list(logging.getLogger().handlers)
+    builder = StreamsBuilder()
+    builder.stream(lines, **TEXT).map_values(lambda value: str(os.getpid())).to(cluster.name("counts"), **TEXT)
+    driven = start(builder, executor=IN_PROCESS)
+    cluster.send(lines, ("k", "a", START))
+    driven.drain()
+    assert cluster.texts(cluster.name("counts")) == [("k", str(os.getpid()))]
+    assert gc.isenabled()
+    assert logging.getLogger().handlers == handlers
+    driven.close()
 
 
 def test_a_body_that_is_asked_for_is_taken_without_a_warning(cluster, start, lines, spark_session, caplog):

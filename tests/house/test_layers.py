@@ -236,10 +236,11 @@ def test_leaves_import_nothing_of_the_house_above_them(leaf):
     assert found <= {"native", leaf}
 
 
-#: what of the driver is a worker in its own process: the executor of the test driver, what knows how lanes keep their shards, to read
-#: them, and what brings up a copy of its own
+#: what of the driver is a worker in its own process: the executor of the test driver, what runs lanes here, what knows how lanes keep
+#: their shards, to read them, and what brings up a copy of its own
 WORKERS_IN_THIS_PROCESS = {
     "engine/executor/in_process.py",
+    "engine/executor/in_process_jobs.py",
     "query/shards.py",
     "query/service.py",
     "query/followed_shards.py",

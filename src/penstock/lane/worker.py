@@ -149,6 +149,12 @@ def release_resources(identity: str) -> None:
         _workers[identity].resources.close()
 
 
+def close_worker(identity: str) -> None:
+    """Close this process' worker for a stage, if there is one: the process goes on without it."""
+    if (worker := _workers.pop(identity, None)) is not None:
+        worker.close()
+
+
 def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
     """Return this process' worker for a stage; made from its bytes when it is first needed."""
     if identity not in _workers:

@@ -2,11 +2,13 @@
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.engine.executor import choice
-from penstock.engine.executor.choice import TESTED, chosen
+from penstock.engine.executor.choice import IN_PROCESS, TESTED, chosen, make_jobs
+from penstock.errors import ConfigError
 
 ROOM = Path(choice.__file__).parent
 
@@ -22,7 +24,9 @@ def private_names(path: Path) -> set[str]:
     return {name for name in found if name.startswith("_") and not name.startswith("__")}
 
 
-@pytest.mark.parametrize("name", ["spark.py", "spark_public.py", "choice.py", "resident.py", "inline_epochs.py"])
+@pytest.mark.parametrize(
+    "name", ["spark.py", "spark_public.py", "choice.py", "in_process_jobs.py", "resident.py", "inline_epochs.py"]
+)
 def test_the_public_body_uses_no_private_name(name):
     assert private_names(ROOM / name) == set()
 
@@ -38,3 +42,9 @@ def test_the_fast_body_does_which_is_why_it_has_a_table_of_versions():
 def test_without_its_file_the_fast_body_is_not_chosen(monkeypatch):
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     assert chosen("auto", TESTED[0]) == "spark"
+
+
+def test_lanes_in_this_process_are_refused_on_a_cluster():
+    cluster = SimpleNamespace(version="4.2.0", master="spark://host:7077")
+    with pytest.raises(ConfigError, match=r"in_process.*spark://host:7077"):
+        make_jobs(IN_PROCESS, cluster, None, 2, "app")

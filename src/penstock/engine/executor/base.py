@@ -34,8 +34,12 @@ class Executor(Protocol):
 
 
 class Jobs(Protocol):
-    """Whatever runs functions in tasks of Spark: ``spark_fast`` or ``spark_public``, with the same results."""
+    """Whatever runs functions in tasks: ``spark_fast``, ``spark_public`` or ``in_process_jobs``, with the same results."""
 
     def run(self, tasks: int, functions: Sequence[Callable[[int, Iterable[Any]], Iterable[bytes]]]) -> list[bytes]:
         """Return what the last function returns in all tasks. Of others it goes to a lane each: (lane, bytes) in turn."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is kept from job to job."""
         ...

@@ -12,7 +12,7 @@ their names only (``protocol.chunk``, ``shuffle_folder``).
 
 What travels to the workers is the name of a function (``lane.entry``), a broadcast, and bytes; what they run knows no Spark. There are no
 DataFrames: to analyse, plan and compile one takes longer than many an epoch (docs/decisions/0020).
-What makes and runs the jobs has two bodies (``choice``): ``spark_fast`` and ``spark_public``.
+What runs the jobs has three bodies (``choice``): ``spark_fast``, ``spark_public`` and ``in_process_jobs``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.clock import stopwatch_us
-from penstock.engine.executor.choice import AUTO, make_jobs
+from penstock.engine.executor.choice import AUTO, IN_PROCESS, make_jobs
 from penstock.engine.executor.inline_epochs import InlineEpochs
 from penstock.engine.executor.resident import ResidentTasks
 from penstock.engine.executor.shuffle_folder import ShuffleFolder
@@ -83,12 +83,12 @@ class SparkExecutor:
         self.inline = False
         self.inline_epochs = InlineEpochs(stage, log.ranges(timeout=READ_SECONDS), inline_epoch_records)
         self._steps = step_names(stage.plan.steps)
-        self._jobs = make_jobs(executor, session.sparkContext, self._broadcast, stage.lanes)
+        self._jobs = make_jobs(executor, session.sparkContext, self._broadcast, stage.lanes, self._identity)
         #: whether user code keeps resources in workers
         self._has_resources = False
         #: the resident tasks of this machine, which run inline epochs
         self._resident: ResidentTasks | None = None
-        if self._shuffle_folder is not None:
+        if self._shuffle_folder is not None and executor != IN_PROCESS:
             self._resident = ResidentTasks(self._serve, min(self._cores, stage.lanes))
 
     @property
@@ -188,6 +188,7 @@ class SparkExecutor:
             self._resident.close()
         if self._has_resources:
             self._release_resources()
+        self._jobs.close()
         self._broadcast.destroy(blocking=False)
         if self._shuffle_folder is not None:
             self._shuffle_folder.close()

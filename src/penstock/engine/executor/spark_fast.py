@@ -56,3 +56,6 @@ class FastJobs:
         return self._jvm.PythonRDD(
             coming, self._jvm.SimplePythonFunction(bytearray(command), *self._surroundings), False, False
         )
+
+    def close(self) -> None:
+        """Do nothing: what Spark keeps is let go of with its session."""

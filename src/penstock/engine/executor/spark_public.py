@@ -22,6 +22,9 @@ class PublicJobs:
             coming = pairs.partitionBy(self._lanes, _lane_itself()).values()
         return list(coming.mapPartitionsWithIndex(last).collect())
 
+    def close(self) -> None:
+        """Do nothing: what Spark keeps is let go of with its session."""
+
 
 # What is returned below travels to the workers by value, being no name of this module: a worker does not import the driver's modules.
 
