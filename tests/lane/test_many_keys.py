@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from both_ways import Runs, both_ways, trying
+from both_ways import Runs, both_ways, needs_kernels, trying
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +92,7 @@ def test_rows_changelogs_and_state_do_not_depend_on_the_way(shape, most, folders
         both_ways(shape, folders, given_epochs, "fail")
 
 
+@needs_kernels
 @pytest.mark.parametrize("shape", [count, totals, reduced])
 def test_rows_of_an_epoch_are_sealed_by_column(shape, folders, monkeypatch):
     sealed = []
@@ -105,6 +106,7 @@ def test_rows_of_an_epoch_are_sealed_by_column(shape, folders, monkeypatch):
     assert all(isinstance(writes.writes, SortedRun) for writes in sealed)
 
 
+@needs_kernels
 def test_a_row_that_a_function_changes_when_it_is_no_longer_its_own_may_be_written_as_changed(folders):
     """Nobody else may change an aggregate once it was returned: it may be written at once, or when the batch is through."""
     returned: list[dict[str, int]] = []
