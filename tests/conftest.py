@@ -4,6 +4,7 @@ Set ``PENSTOCK_EXPLORE=1`` to look for new examples. Everything that starts Spar
 the other, beside all the others: two of them at once would fight for the cores.
 """
 
+import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -58,6 +59,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())  # there is one schema registry, too
         if "spark_session" in fixtures or "schema_registry" in fixtures or place.startswith(SPARK):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what collecting nine thousand tests has made: every full run of Python's garbage collector went through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from penstock.errors import ConfigError, TopologyError, describe_function
@@ -40,6 +41,15 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     >>> takes(lambda key, value: value, 1)
     False
     """
+    try:
+        return _takes(function, count)
+    except TypeError:  # it cannot be hashed
+        return _takes.__wrapped__(function, count)
+
+
+@lru_cache(maxsize=256)
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """The answer is kept: the tasks of every shard ask for it in every epoch."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
