@@ -71,7 +71,8 @@ class Shop:
         serde = Serdes.avro(make, registry=self._registry).bound_to(self.orders)  # type: ignore[attr-defined]
         first, self.sent = self.sent, self.sent + count
         return [
-            (None, serde.serialize(make("ann" if at % 2 else "bob", at)), at + 1, at % 2) for at in range(first, self.sent)
+            (None, serde.serialize(make("ann" if at % 2 else "bob", at)), at + 1, at % 2)
+            for at in range(first, self.sent)
         ]
 
     def last(self) -> dict[str, Any]:
