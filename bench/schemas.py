@@ -2,7 +2,7 @@
 
 Avro, a record of five fields, plain values (dicts): fastavro alone against `Serdes.avro(schema, registry=...)`, value by value and by
 column, as a source and a sink of the engine do it. All ways take turns in one process; each figure is processor time, the best of its
-rounds, and what counts is the ratio to fastavro alone. The ids are known: a registry is asked once for each. JSON of the same values is below.
+rounds, and what counts is the ratio to fastavro alone. The ids are known: a registry is asked once for each.
 """
 
 from __future__ import annotations
