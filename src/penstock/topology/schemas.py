@@ -26,7 +26,7 @@ def bind_schemas(topology: Topology, application_id: str, default: Any) -> Topol
         node.name: node for table in bound_topology._globals.values() for node in (table.source, table.processor)
     }
     for each in (inner for serde in _serdes(bound_topology) for inner in registry_serdes(serde)):
-        each.catalog()  # raises if there is no registry, or what asks it is not installed
+        each.catalog()  # raises if there is no registry
     return bound_topology
 
 
