@@ -50,6 +50,7 @@ from penstock.query.views import QueryView
 from penstock.setting_types import AppSettings, ChangeableSettings
 from penstock.strict import strict_options
 from penstock.topology.functions import check_dead_letters
+from penstock.topology.schemas import bind_schemas
 from penstock.topology.topology import Topology, built
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class App:
         self.topology: Topology = built(topology_or_builder, "App", self.config["optimize"])
         if not self.config["application_id"]:
             raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
+        self.topology = bind_schemas(self.topology, self.config["application_id"], self.config["registry"])
         check_dead_letters(self.topology, self.config)
         tracer_for(self.config)  # raises now, not once state is restored
         self._given_session = spark

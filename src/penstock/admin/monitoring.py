@@ -37,6 +37,7 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "epoch_records",
             "epoch_bytes",
             "epoch_retries_total",
+            "registry_requests_total",
             "last_commit_timestamp_seconds",
             "lane_phase_seconds_total",
             "exchange_bytes_total",

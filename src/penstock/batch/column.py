@@ -18,6 +18,7 @@ from penstock.errors import RegistryError
 from penstock.serde.base import Serde
 from penstock.serde.json_lines import JsonLines, json_lines
 from penstock.serde.primitives import string
+from penstock.serde.registry.columns import AvroColumns, avro_columns
 from penstock.serde.traits import is_canonical, is_stable
 
 #: classes whose objects nobody can change
@@ -114,7 +115,7 @@ class Column:
 
     def _decoded(self, data: Any) -> list[Any]:
         assert self._serde is not None
-        lines = json_lines(self._serde)
+        lines = json_lines(self._serde) or avro_columns(self._serde)
         if lines is not None:
             rows = data if isinstance(data, pa.Array) else pa.array(data, pa.binary())
             known = rows.drop_null() if rows.null_count else rows
@@ -155,7 +156,7 @@ class Column:
         """Return the items as bytes; those at hand, where they will do."""
         if self.is_bytes_of(serde, read=read):
             return self._bytes()
-        lines = json_lines(serde)
+        lines = json_lines(serde) or avro_columns(serde)
         found = None if lines is None else _encoded(lines, self.items)
         if found is not None:
             return found
@@ -241,7 +242,7 @@ def spread_out(items: list[Any], there: Any) -> list[Any]:
     return spread
 
 
-def _encoded(lines: JsonLines, items: list[Any]) -> pa.Array | None:
+def _encoded(lines: JsonLines | AvroColumns, items: list[Any]) -> pa.Array | None:
     """Return the bytes of values, null for None; None if they have to be written one by one."""
     found = lines.encode(items)
     if found is not None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, SerdeName, connected, decoded
+from penstock.cli.kafka import (
+    BadOption,
+    BootstrapOption,
+    ClientOption,
+    RegistryOption,
+    SerdeName,
+    connected,
+    decoded,
+    use_registry,
+)
 from penstock.clock import SystemClock
 from penstock.record import raw_name
 
@@ -33,9 +42,11 @@ def consume(
     value: Annotated[SerdeName, typer.Option(help="Form of the values.")] = SerdeName.string,
     bootstrap: BootstrapOption = None,
     client: ClientOption = None,
+    registry: RegistryOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each record.")] = False,
 ) -> None:
     """Print the records of a topic as they come: key, a tab, value; or everything about them, in JSON. Ctrl-C ends it."""
+    use_registry(registry)
     show = json_line if as_json else text_line
     with connected(bootstrap, client, timeout=30) as log:
         starts, ends = bounds(log.admin, topic, partition, from_beginning, committed)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from uuid import UUID
@@ -14,9 +16,11 @@ from uuid import UUID
 import typer
 
 from penstock.cli.exits import WrongUse
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, RegistryError, SerializationError
 from penstock.masking import is_secret
-from penstock.serde import Serdes
+from penstock.serde import Serde, Serdes
+from penstock.serde.registry.as_written import reader_as_written, serde_as_registered
+from penstock.serde.registry.settings import SchemaRegistry, registry_of
 
 if TYPE_CHECKING:
     from penstock.log.kafka import KafkaLog
@@ -40,6 +44,17 @@ ClientOption: TypeAlias = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+
+
+RegistryOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        help="Schema registry of the form registry. Default: the setting.",
+        show_default=False,
+    ),
+]
 
 
 class BadInput(PenstockError):
@@ -114,6 +129,7 @@ class SerdeName(StrEnum):
     uuid = "uuid"
     bytes = "bytes"
     windowed = "windowed"
+    registry = "registry"
 
 
 def _unwindowed(data: bytes) -> dict[str, Any]:
@@ -121,13 +137,42 @@ def _unwindowed(data: bytes) -> dict[str, Any]:
     return {"key": window.key, "start": window.start}
 
 
+def chosen_registry() -> SchemaRegistry:
+    """Return the schema registry that the settings of this folder and environment name."""
+    from penstock.config import load
+
+    found = registry_of(load({}, pyproject=Path("pyproject.toml"))["registry"])
+    if found is None:
+        raise BadOption("the form registry needs a schema registry: --registry http://..., or the setting registry")
+    return found
+
+
+def use_registry(url: str | None) -> None:
+    """Let this command use another schema registry than the settings name."""
+    if url is not None:
+        os.environ["PENSTOCK_REGISTRY"] = url
+
+
+@lru_cache(maxsize=1)
+def _reader_as_written() -> Callable[[bytes], Any]:
+    return reader_as_written(chosen_registry())
+
+
+@lru_cache(maxsize=64)
+def _serde_as_registered(topic: str, part: str) -> Serde[Any]:
+    return serde_as_registered(chosen_registry(), topic, part)
+
+
 #: bytes to plain data, for people and JSON
 DECODERS: dict[SerdeName, Callable[[bytes], Any]] = {
-    form: getattr(Serdes, form.value).deserialize for form in SerdeName if form is not SerdeName.windowed
+    form: getattr(Serdes, form.value).deserialize
+    for form in SerdeName
+    if form not in (SerdeName.windowed, SerdeName.registry)
 }
 DECODERS[SerdeName.bytes] = lambda data: base64.b64encode(data).decode()
 DECODERS[SerdeName.uuid] = lambda data: str(Serdes.uuid.deserialize(data))
 DECODERS[SerdeName.windowed] = _unwindowed
+DECODERS[SerdeName.registry] = lambda data: _reader_as_written()(data)
 
 #: plain data to bytes
 ENCODERS: dict[SerdeName, Callable[[Any], bytes | None]] = {
@@ -150,6 +195,13 @@ def _truth(value: Any) -> bool:
     return words[value]
 
 
+def _as_registered(value: Any, where: str, topic: str, part: str) -> bytes:
+    try:
+        return _serde_as_registered(topic, part).serialize(value)
+    except SerializationError as error:
+        raise BadInput(f"{where}: {error}") from error
+
+
 def decoded(data: bytes | None, form: SerdeName, where: str) -> Any:
     """Turn bytes into plain data; ``where`` names them if they are not of that form.
 
@@ -160,18 +212,22 @@ def decoded(data: bytes | None, form: SerdeName, where: str) -> Any:
         return None
     try:
         return DECODERS[form](data)
+    except (BadOption, RegistryError):
+        raise
     except Exception as error:
         raise BadInput(f"{where} is not {form.value} ({error}): give another form, or bytes") from error
 
 
-def encoded(value: Any, form: SerdeName, where: str) -> bytes | None:
-    """Turn plain data into bytes.
+def encoded(value: Any, form: SerdeName, where: str, subject: tuple[str, str] = ("", "value")) -> bytes | None:
+    """Turn plain data into bytes. ``subject``: topic, and key or value, by which a schema registry finds the schema.
 
     >>> encoded("5", SerdeName.int32, "line 1")
     b'\\x00\\x00\\x00\\x05'
     """
     if value is None:
         return None
+    if form is SerdeName.registry:
+        return _as_registered(value, where, *subject)
     if form not in ENCODERS:
         raise BadOption(f"{form.value} can only be read, not written")
     try:

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.kafka import BadInput, BadOption, BootstrapOption, ClientOption, SerdeName, connected, encoded, pairs
+from penstock.cli.kafka import (
+    BadInput,
+    BadOption,
+    BootstrapOption,
+    ClientOption,
+    RegistryOption,
+    SerdeName,
+    connected,
+    encoded,
+    pairs,
+    use_registry,
+)
 from penstock.cli.output import JsonOption, print_json
 from penstock.clock import SystemClock
 
@@ -23,6 +34,10 @@ if TYPE_CHECKING:
 
 #: records that are handed over at a time, and bytes that are read at a time
 BATCH, CHUNK = 5_000, 1 << 16
+
+
+#: forms of which a line has JSON
+_PARSED = (SerdeName.json, SerdeName.registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +70,11 @@ def produce(
     header: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record.")] = None,
     bootstrap: BootstrapOption = None,
     client: ClientOption = None,
+    registry: RegistryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write lines to a topic: each is a value, a key and a value (--separator), or a whole record in JSON (--records)."""
+    use_registry(registry)
     headers = tuple((name, text.encode()) for name, text in pairs(header or (), "--header").items())
     shape = Shape(topic, key, value, records, separator, key_from, partition, timestamp, headers)
     if separator is not None and (records or key_from is not None):
@@ -171,7 +188,8 @@ def _value_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> R
         key, found, text = text.partition(shape.separator)
         if not found:
             raise BadInput(f"{where} has no {shape.separator!r}: {text or key!r}")
-    value = _parsed(text, where) if shape.value is SerdeName.json or shape.key_from is not None else text
+    plain = shape.value in _PARSED
+    value = _parsed(text, where) if plain or shape.key_from is not None else text
     if shape.key_from is not None:
         if not isinstance(value, dict) or shape.key_from not in value:
             raise BadInput(f"{where} is not a JSON object with the field {shape.key_from!r}")
@@ -179,8 +197,13 @@ def _value_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> R
     return (
         shape.topic,
         shape.partition,
-        encoded(_parsed(key, where) if shape.key is SerdeName.json and shape.separator else key, shape.key, where),
-        encoded(value if shape.value is SerdeName.json else text, shape.value, where),
+        encoded(
+            _parsed(key, where) if shape.key in _PARSED and shape.separator else key,
+            shape.key,
+            where,
+            (shape.topic, "key"),
+        ),
+        encoded(value if plain else text, shape.value, where, (shape.topic, "value")),
         shape.timestamp or now(),
         shape.headers,
     )
@@ -196,8 +219,8 @@ def _record_row(text: str, shape: Shape, where: str, now: Callable[[], int]) -> 
     return (
         shape.topic,
         shape.partition,
-        encoded(record.get("key"), shape.key, where),
-        encoded(record["value"], shape.value, where),
+        encoded(record.get("key"), shape.key, where, (shape.topic, "key")),
+        encoded(record["value"], shape.value, where, (shape.topic, "value")),
         shape.timestamp or record.get("timestamp") or now(),
         headers + shape.headers,
     )

@@ -117,6 +117,60 @@ def avro_reader(written: str, text: str, value_type: Any) -> Callable[[bytes, in
     return plain if value_type is None else lambda data, at: convert(plain(data, at), value_type, builtin_types=_KEPT)
 
 
+def avro_column_reader(
+    written: str, text: str, value_type: Any
+) -> Callable[[BytesIO, list[int], list[int]], list[Any]]:
+    """Return what reads values that lie in one buffer, each from a place to another."""
+    read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
+    writer = parsed_schema(written)
+    target, convert = _target(writer, parsed_schema(text)), msgspec.convert
+
+    def read_all(source: BytesIO, begins: list[int], ends: list[int]) -> list[Any]:
+        seek, tell = source.seek, source.tell
+        found = []
+        for begin, end in zip(begins, ends, strict=True):
+            seek(begin)
+            found.append(read(source, writer, target))
+            if tell() != end:
+                raise _left_over(end - tell())
+        return found if value_type is None else convert(found, list[value_type], builtin_types=_KEPT)
+
+    return read_all
+
+
+def avro_column_writer(
+    text: str, value_type: Any, frame: bytes
+) -> Callable[[list[Any]], tuple[bytes, list[int]] | None] | None:
+    """Return what writes values into one buffer, a frame in front of each; it gives None for what may not fit.
+
+    None: the schema is one that msgspec cannot check values by.
+    """
+    write = need("fastavro", extra="avro", asked=ASKED).schemaless_writer
+    parsed = parsed_schema(text)
+    try:
+        checked = list[checking_type(parsed, named_types(parsed))]  # type: ignore[misc, valid-type]
+    except Unchecked:
+        return None
+    plain_of, convert = msgspec.to_builtins, msgspec.convert
+
+    def write_all(values: list[Any]) -> tuple[bytes, list[int]] | None:
+        if value_type is not None:
+            values = plain_of(values, builtin_types=_KEPT)
+        try:
+            convert(values, checked, builtin_types=_KEPT)
+        except msgspec.ValidationError:  # it may fit: one by one it is looked at
+            return None
+        out, ends = BytesIO(), [0]
+        put, tell, ended = out.write, out.tell, ends.append
+        for value in values:
+            put(frame)
+            write(out, parsed, value, strict_allow_default=True)
+            ended(tell())
+        return out.getvalue(), ends
+
+    return write_all
+
+
 def _writing(parsed: Any, name: str, value_type: Any) -> Callable[[Any], bytes]:
     write = need("fastavro", extra="avro", asked=ASKED).schemaless_writer
     named = named_types(parsed)

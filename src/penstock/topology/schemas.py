@@ -25,6 +25,8 @@ def bind_schemas(topology: Topology, application_id: str, default: Any) -> Topol
     bound_topology._global_nodes = {
         node.name: node for table in bound_topology._globals.values() for node in (table.source, table.processor)
     }
+    for each in (inner for serde in _serdes(bound_topology) for inner in registry_serdes(serde)):
+        each.catalog()  # raises if there is no registry
     return bound_topology
 
 

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.errors import DeserializationError
-from penstock.serde.avro import avro_of_text, avro_reader
+from penstock.serde.avro import avro_column_reader, avro_column_writer, avro_of_text, avro_reader
 from penstock.serde.avro_schema import ASKED, name_of, parsed_schema
 from penstock.serde.avro_types import avro_schema_of
 from penstock.serde.registry.client import SchemaText
-from penstock.serde.registry.forms import ReadBody, SchemaBranch, WriteBody, branch_named, types_of
+from penstock.serde.registry.forms import (
+    ReadBody,
+    ReadColumn,
+    SchemaBranch,
+    WriteBody,
+    WriteColumn,
+    branch_named,
+    types_of,
+)
 from penstock.serde.schema_text import schema_text
 
 _NAMED = ("record", "error", "enum", "fixed")
@@ -58,6 +66,16 @@ class AvroForm:
         """Return what writes values of a branch."""
         schema = latest or branch.schema
         return avro_of_text(self_contained(schema.text, schema.known), branch.value_type, None, False, ()).serialize
+
+    def column_reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadColumn:
+        """Return what reads columns of the writer's schema."""
+        reader = branches[0].schema
+        texts = self_contained(written.text, written.known), self_contained(reader.text, reader.known)
+        return avro_column_reader(*texts, self.value_type)
+
+    def column_writer(self, branch: SchemaBranch, frame: bytes) -> WriteColumn | None:
+        """Return what writes columns, a frame in front of each value; None if they are written one by one."""
+        return avro_column_writer(self_contained(branch.schema.text, branch.schema.known), self.value_type, frame)
 
     def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads values of the writer's schema as the reader's says."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Union, get_args, get_origin
 
@@ -11,6 +12,10 @@ from penstock.serde.registry.client import SchemaText
 #: (bytes, where the body begins) -> value
 ReadBody = Callable[[bytes, int], Any]
 WriteBody = Callable[[Any], bytes]
+#: (all bytes, where each body begins, where it ends) -> values
+ReadColumn = Callable[[BytesIO, list[int], list[int]], list[Any]]
+#: values -> all bytes, and where each begins and the last ends; None: they are written one by one
+WriteColumn = Callable[[list[Any]], tuple[bytes, list[int]] | None]
 
 
 class SchemaBranch(NamedTuple):
@@ -46,6 +51,12 @@ class SchemaForm(Protocol):
 
     def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads values that were written with a schema; raise if they cannot be read."""
+
+    def column_reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadColumn:
+        """Return what reads columns of such values. Only Avro is asked."""
+
+    def column_writer(self, branch: SchemaBranch, frame: bytes) -> WriteColumn | None:
+        """Return what writes columns. Only Avro is asked."""
 
 
 def types_of(value_type: Any) -> tuple[Any, ...]:

@@ -10,7 +10,15 @@ from penstock.errors import DeserializationError
 from penstock.serde.base import Serde
 from penstock.serde.json_schema import json_schema_of_text, json_schema_of_type, schema_of_type
 from penstock.serde.registry.client import SchemaText
-from penstock.serde.registry.forms import ReadBody, SchemaBranch, WriteBody, branch_named, types_of
+from penstock.serde.registry.forms import (
+    ReadBody,
+    ReadColumn,
+    SchemaBranch,
+    WriteBody,
+    WriteColumn,
+    branch_named,
+    types_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,14 @@ class JsonForm:
             return data
 
         return checked
+
+    def column_reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadColumn:
+        """Values are read one by one."""
+        raise NotImplementedError
+
+    def column_writer(self, branch: SchemaBranch, frame: bytes) -> WriteColumn | None:
+        """Values are written one by one."""
+        return None
 
     def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads values."""

@@ -13,7 +13,7 @@ from penstock.errors import DeserializationError
 from penstock.serde.extras import need
 from penstock.serde.protobuf import protobuf
 from penstock.serde.registry.client import SchemaText
-from penstock.serde.registry.forms import ReadBody, SchemaBranch, WriteBody
+from penstock.serde.registry.forms import ReadBody, ReadColumn, SchemaBranch, WriteBody, WriteColumn
 from penstock.serde.registry.framing import indexes_bytes, read_indexes
 from penstock.serde.registry.proto_text import proto_text
 
@@ -52,6 +52,14 @@ class ProtobufForm:
     def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes messages of a class."""
         return protobuf(branch.value_type).serialize
+
+    def column_reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadColumn:
+        """Values are read one by one."""
+        raise NotImplementedError
+
+    def column_writer(self, branch: SchemaBranch, frame: bytes) -> WriteColumn | None:
+        """Values are written one by one."""
+        return None
 
     def reader(self, written: SchemaText, branches: tuple[SchemaBranch, ...]) -> ReadBody:
         """Return what reads messages, by their places in the writer's file."""

@@ -15,7 +15,7 @@ from penstock.errors import (
 )
 from penstock.serde.base import Serde
 from penstock.serde.registry.catalog import Catalog, catalog_of, decode_schema
-from penstock.serde.registry.forms import ReadBody, SchemaBranch, SchemaForm, WriteBody
+from penstock.serde.registry.forms import ReadBody, ReadColumn, SchemaBranch, SchemaForm, WriteBody, WriteColumn
 from penstock.serde.registry.framing import ID, ID_SIZE, guid_frame, id_frame, schema_named
 from penstock.serde.registry.settings import SchemaRegistry
 
@@ -108,6 +108,19 @@ class RegistrySerde(Serde[Any]):
                 code="REGISTRY_NO_GUID",
             )
         return guid_frame(written.ids.guid) + branch.suffix, body
+
+    def column_reader(self, number: int) -> ReadColumn:
+        """Return what reads columns of values whose schema has an id. Only Avro has one."""
+        written = self.catalog().schema(number)
+        if written.kind != self.form.kind:
+            raise DeserializationError(f"the values have the schema {number}, which is {written.kind}")
+        return self.form.column_reader(written, self.branches())
+
+    def column_writer(self) -> WriteColumn | None:
+        """Return what writes columns, None if they are written one by one. Only Avro has one."""
+        branch = self.branches()[0]
+        frame, _ = self._opened(branch)
+        return None if self.registry.use_latest else self.form.column_writer(branch, frame)
 
     def _serializer(self, name: str) -> Callable[[Any], bytes]:
         if not self.form.is_union:
