@@ -343,7 +343,7 @@ class TaskTime:
                 continue
             due = call.due()
             if due is not None and due <= call.clock.now:
-                self._task.run_timed(call.node, call.run, call.clock.now, origin)
+                self._task.punctuation.run_timed(call.node, call.run, call.clock.now, origin)
         self._punctuate(origin, among)
 
     def punctuate(self, origin: Origin, source: str) -> None:
@@ -359,7 +359,7 @@ class TaskTime:
                 continue
             now = self.now_of(owner)
             if now >= 0:
-                queue.punctuate(now, lambda node, f, time: self._task.run_punctuator(node, f, time, origin))
+                queue.punctuate(now, lambda node, f, time: self._task.punctuation.run_punctuator(node, f, time, origin))
 
     def now_of(self, node: str) -> int:
         """Return the stream time of a node: how far all that its sub-topology reads has come."""
