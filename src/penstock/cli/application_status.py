@@ -61,7 +61,7 @@ class ApplicationStatus:
         return sum(place.lag for place in self.places)
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the fields as plain data."""
         return asdict(self) | {"lag": self.lag}
 
 

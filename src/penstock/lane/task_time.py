@@ -272,7 +272,7 @@ class TaskTime:
         self._run_due(NO_ORIGIN)
 
     def finish(self) -> None:
-        """Come to the end of the epoch."""
+        """Advance to the end of the epoch."""
         self._come_to(*_END)
         self.reach_stores()
 

@@ -63,7 +63,7 @@ class RowColumns(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.timestamps)
 
     def rows(self, first: int = 0) -> Iterator[Row]:

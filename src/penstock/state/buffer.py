@@ -146,7 +146,7 @@ class BufferStore(Store):
         return {"evicted": self.evicted}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
+        """Restore what ``snapshot`` returned."""
         self.evicted = max(self.evicted, snapshot.get("evicted", -1))
 
     def seal(self) -> Sealed:

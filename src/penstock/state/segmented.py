@@ -103,7 +103,7 @@ class Segmented:
         return time >= self.oldest
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         if self.clock is not None and self.clock.now >= 0:
             time = self.put_time(self.clock.now)
             if time != self.observed:

@@ -101,7 +101,7 @@ class RowExpiry:
         return timestamp
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         if self.clock is not None:
             self.time.advance(self.clock.now)
 
