@@ -125,7 +125,7 @@ def _changelogs(
 
 
 def _open(admin: Admin, topics: dict[str, int], own: list[str]) -> bool:
-    """Tell whether a transaction is open in the application's own topics."""
+    """Return whether a transaction is open in the application's own topics."""
     places = _partitions(topics, set(own) & topics.keys())
     if not places:
         return False

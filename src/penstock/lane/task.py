@@ -246,7 +246,7 @@ class Task:
         self.time.begin()
 
     def finish(self) -> None:
-        """Come to the time at the end of the epoch; what that makes due leaves."""
+        """Advance to the time at the end of the epoch; what that makes due leaves."""
         self.time.finish()
 
     # the barrier
@@ -332,7 +332,7 @@ class Task:
         self.resume_stores(snapshot["stores"])
 
     def resume_stores(self, numbers: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take in what a task told of the stores that this one has, too; what a store knows better already it keeps."""
+        """Observe what a task told of the stores that this one has, too; what a store knows better already it keeps."""
         for name, told in numbers.items():
             if name in self.stores:
                 self.stores[name].resume(told)

@@ -115,7 +115,7 @@ class TaskBatches:
         return topic in self._counted
 
     def emit_batch(self, sink: SinkNode, partitions: list[int] | None, keys: Any, values: Any, batch: Batch) -> None:
-        """Let records leave together."""
+        """Emit a batch of records to a sink."""
         self._task.outputs.append(SinkBatch(sink, self._task.shard, partitions, keys, values, batch))
 
     def refuse_at(self, sink: SinkNode, batch: Batch, errors: Mapping[int, Exception]) -> None:

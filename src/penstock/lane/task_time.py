@@ -199,7 +199,7 @@ class TaskTime:
     # ---- going along
 
     def come_to(self, origin: Origin, source: str) -> None:
-        """Come to a record of a source: first what is due before it, then the stores, then the record's own time."""
+        """Advance to a record of a source: first what is due before it, then the stores, then the record's own time."""
         place, offset = self._timelines.place(origin), origin.offset
         self.uncap()
         if (place, offset) != self._at:
@@ -245,7 +245,7 @@ class TaskTime:
                 clock.reach(cursor.before)
 
     def uncap(self) -> None:
-        """Let clocks show the time that it is."""
+        """Let clocks show the actual time again."""
         if self._capped:
             self._capped = False
             for cursor in self._cursors.values():
@@ -277,7 +277,7 @@ class TaskTime:
         self.reach_stores()
 
     def skip_to(self, origin: Origin) -> None:
-        """Come to just behind records that went by batch; nothing is due meanwhile."""
+        """Advance to just behind records that went by batch; nothing is due meanwhile."""
         place, offset, self._last = self._timelines.place(origin), origin.offset, origin
         for cursor in self._cursors.values():
             cursor.come_to(place, offset)
@@ -285,7 +285,7 @@ class TaskTime:
         self._moved = True
 
     def visit(self, origin: Origin) -> None:
-        """Come to a record of a batch, at a node that takes it by itself: also back, other nodes may have seen later ones."""
+        """Move to a record of a batch, at a node that takes it by itself: also back, other nodes may have seen later ones."""
         place, offset = self._timelines.place(origin), origin.offset
         for cursor in self._cursors.values():
             cursor.seek(place, offset)

@@ -133,7 +133,7 @@ class BufferStore(Store):
         self._dirty[raw_key] = held.timestamp
 
     def holds(self, key: Any) -> bool:
-        """Say whether an update of this key waits."""
+        """Return whether an update of this key waits."""
         return self._write_key(key) in self._rows
 
     def prior(self, key: Any) -> Any:

@@ -258,7 +258,7 @@ class RowStore(KeyValueVerbs):
         return self._expiry is not None
 
     def keep_time(self, clock: EventTime) -> None:
-        """Let rows end by this clock."""
+        """Expire rows by this clock."""
         if self._expiry is not None:
             self._expiry.clock = clock
 
