@@ -92,11 +92,6 @@ class SparkExecutor:
             self._resident = ResidentTasks(self._serve, min(self._cores, stage.lanes))
 
     @property
-    def parallelism(self) -> int:
-        """How many tasks run at a time."""
-        return self._cores
-
-    @property
     def resident_tasks(self) -> int:
         """How many resident tasks are connected."""
         return 0 if self._resident is None else self._resident.connected
