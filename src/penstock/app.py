@@ -329,7 +329,7 @@ class App:
 
     @property
     def _queries(self) -> Queries:
-        """Who answers queries; raises `NotAvailable` before the state is restored, and after the end."""
+        """The service that answers queries; raises `NotAvailable` before the state is restored, and after the end."""
         queries = None if self._engine is None else self._engine.queries
         if queries is None or self.barriers.last is None or self.state in (State.NOT_RUNNING, State.ERROR):
             begins = self.state in (State.CREATED, State.REBALANCING)
@@ -405,7 +405,7 @@ class App:
         return False
 
     def _restart(self, error: BaseException) -> None:
-        """Let go of the run that failed, and wait before the next one, which begins at the last barrier."""
+        """Release the run that failed, and wait before the next one, which begins at the last barrier."""
         self._machine.try_to(State.REBALANCING)
         committed = self._loop is not None and self._loop.totals.epochs > 0
         seconds = self._uncaught.pause(committed)

@@ -221,7 +221,7 @@ class BufferFullError(StreamsError):
 
 
 def coordinates(origin: Any) -> str:
-    """Say where a record came from: ``topic-partition@offset``."""
+    """Describe where a record came from: ``topic-partition@offset``."""
     if origin is None or origin.topic is None:
         return "none (punctuation or timer)"
     return f"{origin.topic}-{origin.partition}@{origin.offset} (timestamp {origin.timestamp})"

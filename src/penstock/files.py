@@ -54,7 +54,7 @@ def allocate(path: str, size: int, *, create: bool = False) -> None:
 
 @contextmanager
 def telling_of_a_full_disk(path: str, size: int) -> Iterator[None]:
-    """Say which file had no space, and what to do."""
+    """Explain which file had no space, and what to do."""
     try:
         yield
     except OSError as error:

@@ -29,7 +29,7 @@ _about: ContextVar[dict[str, Any] | None] = ContextVar("penstock_log_fields", de
 
 
 def about(**fields: Any) -> None:
-    """Say what all lines of this thread are about from now on, beside what was said before."""
+    """Explain what all lines of this thread are about from now on, beside what was said before."""
     _about.set({**(_about.get() or {}), **fields})
 
 

@@ -73,11 +73,6 @@ class WatermarkStrategy:
         """Return the same strategy, with a time of its own after which a quiet partition is not waited for."""
         return replace(self, idle=millis(duration, "idle_after", least=1))
 
-    @property
-    def moves_with_timestamps(self) -> bool:
-        """Whether a record's watermark is its timestamp."""
-        return self.function is None and self.lag == 0
-
     def of(self, key: Any, value: Any, timestamp: int) -> int | None:
         """Return the watermark of a record, never less than 0; None if it says nothing."""
         if self.function is None:

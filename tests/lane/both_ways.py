@@ -21,6 +21,7 @@ from penstock.lane import mixed, record_times, run
 from penstock.lane.output import StepOutput
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
+from penstock.lane.task_batches import TaskBatches
 from penstock.lane.worker import Worker
 from penstock.plan.batch_paths import has_kernels
 from penstock.plan.passes import make_plan
@@ -272,13 +273,13 @@ def watch_columns(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     if not has_kernels():
         pytest.skip("kernels are switched off")
     taken: list[bool] = []
-    for name in ("process_batch", "process_together"):
+    for name in ("process", "process_together"):
 
-        def noted(*args: Any, process: Any = getattr(Task, name)) -> bool:
+        def noted(*args: Any, process: Any = getattr(TaskBatches, name)) -> bool:
             taken.append(process(*args))
             return taken[-1]
 
-        monkeypatch.setattr(Task, name, noted)
+        monkeypatch.setattr(TaskBatches, name, noted)
     monkeypatch.setattr(Task, "process_all", lambda *_: pytest.fail("records went one by one"))
     for leaving in ("_sinks", "_records"):
         monkeypatch.setattr(StepOutput, leaving, lambda *_: pytest.fail("records left one by one"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
 from penstock.lane import mixed
-from penstock.lane.task import Task
+from penstock.lane.task_batches import TaskBatches
 from penstock.windows import TimeWindows
 
 
@@ -238,8 +238,8 @@ def test_records_without_surprises_go_by_column_in_every_step(shape, folders, mo
 @pytest.mark.parametrize("shape", [count, sum_up, totals], ids=lambda shape: shape.__name__)
 def test_a_record_that_cannot_be_read_is_taken_out_of_its_batch(shape, folders, monkeypatch):
     monkeypatch.setattr(mixed, "MOST", 100)
-    taken, process = [], Task.process_batch
-    monkeypatch.setattr(Task, "process_batch", lambda *given: taken.append(process(*given)) or taken[-1])
+    taken, process = [], TaskBatches.process
+    monkeypatch.setattr(TaskBatches, "process", lambda *given: taken.append(process(*given)) or taken[-1])
     rows = [("in", 0, b"a", b'{"n":3}' if n != 150 else b"{", n // 10, None) for n in range(300)]
     seen = Runs(shape, folders(), "skip").epoch(rows)
     assert taken == [True, True, True]

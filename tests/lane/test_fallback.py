@@ -13,6 +13,7 @@ from penstock import Serdes, StreamsBuilder
 from penstock.kernels import fallback, fold
 from penstock.lane import run
 from penstock.lane.task import Task
+from penstock.lane.task_batches import TaskBatches
 from penstock.protocol.envelope import pack_headers
 from penstock.watermark import LatePolicy
 from penstock.windows import SessionWindows, TimeWindows
@@ -249,19 +250,19 @@ def rows(bad: dict[int, bytes | None] | None = None, keys: bytes = b"abcd") -> l
 def run_once(shape: Any, folder: str, records_: list[Any], monkeypatch: Any, policy: str = "skip") -> tuple[Any, int]:
     """Run an epoch; return what can be seen of it, and how many records went one by one."""
     single = Counter[str]()
-    process, process_at = Task.process_all, Task.process_at
+    process, process_at = Task.process_all, TaskBatches.process_at
 
     def all_of(task: Any, source: str, some: Any) -> None:
         some = list(some)
         single["records"] += len(some)
         process(task, source, some)
 
-    def at_node(task: Any, node: str, columns: Any) -> None:
+    def at_node(batches: Any, node: str, columns: Any) -> None:
         single["records"] += len(columns)
-        process_at(task, node, columns)
+        process_at(batches, node, columns)
 
     monkeypatch.setattr(Task, "process_all", all_of)
-    monkeypatch.setattr(Task, "process_at", at_node)
+    monkeypatch.setattr(TaskBatches, "process_at", at_node)
     seen = Runs(shape, folder, policy).epoch(records_)
     assert "failed" not in seen, seen
     return seen, single["records"]

@@ -296,15 +296,15 @@ def test_sources_of_which_one_was_given_up_do_not_go_together():
     paths = find_batch_paths(topology)
     task = Task(topology, 0, MemoryState(), application_id="a", config=config, clock=SystemClock(), batch_paths=paths)
     sources = {task.topology.node(source).topics[0]: source for source in task.entries}
-    assert task.takes_batch(*sources.values())
+    assert task.batches.takes(*sources.values())
     task.stores["s"].write("a", {"n": 1}, 0)
     origin = Origin("side", 0, 0, 0, None, None, (), 0, 0)
     wrong = Batch(Column(["a"]), Column(["no object"]), np.array([0]), None, provenance_of([origin]))
     for _ in range(batch_path.TRUST):
-        assert task.takes_batch(*sources.values())
-        assert not task.process_batch(sources["side"], wrong)
-    assert not task.takes_batch(*sources.values())
-    assert task.takes_batch(sources["in"])
+        assert task.batches.takes(*sources.values())
+        assert not task.batches.process(sources["side"], wrong)
+    assert not task.batches.takes(*sources.values())
+    assert task.batches.takes(sources["in"])
 
 
 def orders_by_country(b: StreamsBuilder, *, left: bool) -> None:
@@ -338,8 +338,8 @@ def global_join(left: bool, rows: list[tuple[str, Any]], *, by_column: bool) -> 
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     times = np.arange(len(rows), dtype=np.int64)
     if by_column:
-        assert task.takes_batch(source)
-        assert task.process_batch(source, Batch(Column(keys), Column(values), times, None, provenance_of(origins)))
+        assert task.batches.takes(source)
+        assert task.batches.process(source, Batch(Column(keys), Column(values), times, None, provenance_of(origins)))
         left_by_column = [out for out in task.outputs if isinstance(out, SinkBatch)]
         found = [
             pair for out in left_by_column for pair in zip(out.keys.to_pylist(), out.values.to_pylist(), strict=True)

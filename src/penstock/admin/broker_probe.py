@@ -34,7 +34,7 @@ class BrokerProbe:
         self._log: KafkaLog | None = None
 
     def close(self) -> None:
-        """Let go of the client. A question that is under way fails."""
+        """Close the client. A question that is under way fails."""
         with self._lock:
             log, self._log = self._log, None
         if log is not None:

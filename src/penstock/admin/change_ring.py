@@ -48,7 +48,7 @@ class ChangeRing:
         self.start = self.reached = epoch
 
     def add(self, changes: StoreChanges) -> None:
-        """Take in changes of the next barrier; those of epochs before ``begin`` may come, too."""
+        """Add changes of the next barrier; those of epochs before ``begin`` may come, too."""
         if changes.barrier.epoch <= self.start:
             return
         if not self._epochs or self._epochs[-1].barrier.epoch != changes.barrier.epoch:
@@ -119,7 +119,7 @@ class ChangeRings:
             asyncio.get_running_loop().call_later(KEEP_SECONDS, self._forget, ring)
 
     def close(self) -> None:
-        """Hear of no more changes: by any thread."""
+        """Unsubscribe from changes; thread-safe."""
         for subscription in list(self._subscriptions.values()):
             subscription.close()
 

@@ -76,7 +76,7 @@ class OneWrite:
         self._transport.close()
 
     def write_eof(self) -> None:
-        """Say that nothing follows what waits."""
+        """Report that nothing follows what waits."""
         self._send()
         self._transport.write_eof()
 

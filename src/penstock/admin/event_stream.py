@@ -1,4 +1,4 @@
-"""Server-sent events: the form of a stream, and ``/v1/events``, the ends of epochs and changes of the state.
+"""Server-sent events: the format of the stream, and ``/v1/events``: finished epochs and changes of the state.
 
 ::
 
@@ -37,7 +37,7 @@ def event(kind: str, data: Any, number: int | None = None) -> bytes:
 
 
 def stream(parts: AsyncIterator[bytes]) -> Response:
-    """Return the answer that a stream is."""
+    """Return the response of a stream."""
     headers = {**HEADERS, "x-accel-buffering": "no"}
     return StreamingResponse(parts, 200, headers, "text/event-stream")
 

@@ -1,4 +1,4 @@
-"""What an operator should know first: why an application is slow, stuck or wrong, told from the numbers of the overview.
+"""Findings for operators: why an application is slow, stuck or wrong, derived from the numbers of the overview.
 
 Pure functions of data; each finding names a cause, what it does, and what to do. The page shows them on top, the worst first.
 """
@@ -23,7 +23,7 @@ LEVELS = ("error", "warning", "info")
 
 
 def find(overview: Overview) -> list[Finding]:
-    """Return what there is to say, the worst first. What is true only while it runs is not said of one that does not."""
+    """Return the findings, the most severe first. Those that need a running application are left out for one that has ended."""
     rules = (*RULES, *(WHILE_RUNNING if overview["state"] == "RUNNING" else ()))
     found = [finding for rule in rules for finding in rule(overview)]
     return sorted(found, key=lambda finding: LEVELS.index(finding["level"]))
@@ -70,7 +70,7 @@ def _failing(overview: Overview) -> Iterator[Finding]:
 
 
 def _slow(overview: Overview) -> Iterator[Finding]:
-    """Name the node that most of the time goes to lately, if records wait."""
+    """Name the node that has lately taken the most time, if there is lag."""
     lately = overview["lately"]
     if lately is None or not (overview["lag"] and lately["lag"]):
         return
@@ -86,7 +86,7 @@ def _slow(overview: Overview) -> Iterator[Finding]:
 
 
 def _stuck(overview: Overview) -> Iterator[Finding]:
-    """Name the partition that holds event time back: no new records, and others are ahead."""
+    """Name the partition that holds event time back: it has no new records, while others are ahead."""
     for topic in {row["topic"] for row in overview["inputs"]}:
         rows = [row for row in overview["inputs"] if row["topic"] == topic and row.get("watermark", -1) >= 0]
         waited = [row for row in rows if not row["idle"]]

@@ -46,7 +46,7 @@ class Health:
         self._broker = BrokerProbe(running)
 
     def close(self) -> None:
-        """Let go of the client that asks the broker."""
+        """Close the client that asks the broker."""
         self._broker.close()
 
     async def live(self) -> Any:
@@ -73,7 +73,7 @@ class Health:
         return await self._answer("ready", missing, broker=broker)
 
     def _registry(self) -> str | None:
-        """Say that the epoch waits for a schema registry, if it does."""
+        """Report that the epoch waits for a schema registry, if it does."""
         loop = self._running.loop
         last = None if loop is None else next(reversed(loop.history.failures), None)
         if last is None or loop is None or last.error != "RegistryError" or last.epoch <= loop.committed.epoch:
@@ -87,7 +87,7 @@ class Health:
         return [f"the application is {app.state}"]
 
     def _stall(self) -> str | None:
-        """Say which step takes longer than it may, if one does."""
+        """Explain which step takes longer than it may, if one does."""
         loop = self._running.loop
         now = None if loop is None else loop.now
         limit = self._running.app.config["stall_limit_ms"]

@@ -101,7 +101,7 @@ def _of_machine(state_dir: str) -> Iterator[Sample]:
 
 
 def _of_epochs(loop: Loop) -> Iterator[Sample]:
-    meters, totals = loop.meters, loop.totals
+    meters, totals = loop.attempts.meters, loop.totals
     yield Sample("epoch", (), loop.committed.epoch)
     yield from _counts("epochs_total", meters.epochs)
     yield from _counts("epoch_retries_total", meters.retries)
@@ -176,7 +176,7 @@ def _errors(totals: Totals) -> Counter[tuple[str, str, str]]:
 
 
 def _of_output(loop: Loop, dead_letter_topic: str | None) -> Iterator[Sample]:
-    totals, meters = loop.totals, loop.meters
+    totals, meters = loop.totals, loop.attempts.meters
     events = Counter(dict(totals.events))
     events.update({(REGISTRY_REQUESTS, asked): count for asked, count in dict(REQUESTS).items()})  # by the driver
     for (metric, labels), count in events.items():

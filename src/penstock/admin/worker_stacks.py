@@ -78,7 +78,7 @@ def _ask(number: int, stacks: Path) -> str:
 
 
 def _described(number: int, task: str, text: str, nodes: Collection[str]) -> dict[str, Any]:
-    """Say what a worker is at. The thread that runs tasks is the last of its stacks, the main thread."""
+    """Explain what a worker is at. The thread that runs tasks is the last of its stacks, the main thread."""
     threads = [[match.groups() for line in part.splitlines() if (match := FRAME.match(line))] for part in parts(text)]
     main = threads[-1] if threads else []
     busy = any(file.startswith(_HOUSE) and file not in _WAITING for file, _, _ in main)

@@ -61,7 +61,7 @@ class ApplicationStatus:
         return sum(place.lag for place in self.places)
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the fields as plain data."""
         return asdict(self) | {"lag": self.lag}
 
 
@@ -125,7 +125,7 @@ def _changelogs(
 
 
 def _open(admin: Admin, topics: dict[str, int], own: list[str]) -> bool:
-    """Tell whether a transaction is open in the application's own topics."""
+    """Return whether a transaction is open in the application's own topics."""
     places = _partitions(topics, set(own) & topics.keys())
     if not places:
         return False

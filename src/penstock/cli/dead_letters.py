@@ -233,7 +233,7 @@ def _bar(total: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _show(form: dict[str, object]) -> None:
-    """Say what was done, or would be; on standard error what could not be."""
+    """Explain what was done, or would be; on standard error what could not be."""
     refused = form["refused"]
     assert isinstance(refused, list)
     what = "would be written again" if form["dry_run"] else "written again"

@@ -166,7 +166,7 @@ class Conductor:
             self._running_since = SystemClock().now_ms()
 
     def _over(self) -> bool:
-        """Tell whether all is written, or the time is up."""
+        """Return whether all is written, or the time is up."""
         if self._plan.seconds is not None and self._running_since is not None:
             return SystemClock().now_ms() - self._running_since > self._plan.seconds * 1000
         return self._plan.records is not None and not self._purchases.is_alive()

@@ -34,7 +34,7 @@ class Progress:
     wanted: Results | None = None
 
     def differences(self) -> list[str]:
-        """Say in what the results differ from those wanted."""
+        """Explain in what the results differ from those wanted."""
         assert self.wanted is not None, "the end has not come yet"
         return [*differing(self.spend, self.wanted.spend), *differing(self.revenue, self.wanted.revenue)]
 
@@ -64,7 +64,7 @@ Watch: TypeAlias = Callable[[Progress], None]
 
 
 def differing(got: Mapping[Any, int], want: Mapping[Any, int]) -> Iterator[str]:
-    """Say which rows of a table differ.
+    """Explain which rows of a table differ.
 
     >>> list(differing({"a": 1, "b": 2}, {"a": 1, "b": 3}))
     ['b: Penstock says 2, plain Python says 3']

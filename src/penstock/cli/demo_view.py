@@ -99,7 +99,7 @@ def print_summary(progress: Progress) -> None:
 
 
 def outcome(progress: Progress) -> str:
-    """Say what was done, in numbers."""
+    """Explain what was done, in numbers."""
     said = f"{progress.purchases:,} purchases in {progress.milliseconds / 1000:.1f} s"
     if progress.reading is not None:
         said += f" and {progress.reading.epochs:,} epochs"

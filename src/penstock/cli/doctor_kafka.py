@@ -63,7 +63,7 @@ def cluster(log: KafkaLog, servers: str, kafka: Mapping[str, Any], config: Mappi
 
 
 def too_few(brokers: int, replication: int) -> str:
-    """Say what to do if there are fewer brokers than replicas wanted.
+    """Explain what to do if there are fewer brokers than replicas wanted.
 
     >>> too_few(1, 3)
     'replication_factor=3 needs 3 brokers: set it to 1 at most'

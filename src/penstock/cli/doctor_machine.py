@@ -121,7 +121,7 @@ def libraries() -> Iterator[Finding]:
 
 
 def satisfies(version: str, requirement: str) -> bool:
-    """Tell whether a version meets the bounds of a requirement (``==``, ``>=`` and ``<``, which are all that we use).
+    """Return whether a version meets the bounds of a requirement (``==``, ``>=`` and ``<``, which are all that we use).
 
     >>> satisfies("3.10.1", "orjson>=3.9"), satisfies("4.1.0", "pyspark==4.2.0"), satisfies("3.0.1", "pandas>=2.2,<3")
     (True, False, False)
@@ -166,7 +166,7 @@ def cache() -> Finding:
 
 
 def jars() -> Iterator[Finding]:
-    """Tell whether the jars of a broker are in the cache. They come when they are needed: they need not be there."""
+    """Return whether the jars of a broker are in the cache. They come when they are needed: they need not be there."""
     from penstock.dev import server
     from penstock.dev.jars import cached
 

@@ -90,7 +90,7 @@ def session(question: Mapping[str, Any], limit: float = LIMIT_SECONDS) -> Iterat
 
 
 def summary(told: Mapping[str, Any]) -> str:
-    """Say what the session did.
+    """Explain what the session did.
 
     >>> summary({"spark": "4.2.0", "java": "21.0.8", "rows": 1000})
     '4.2.0 on Java 21.0.8 ran a Python function on 1000 rows; Kafka was not asked'

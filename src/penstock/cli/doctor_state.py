@@ -34,7 +34,7 @@ def examine(config: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def advice(folder: Path, existing: Path, free: int, kind: str) -> tuple[str, bool]:
-    """Say what to do about the folder, and whether it can be left."""
+    """Explain what to do about the folder, and whether it can be left."""
     elsewhere = "name another folder with PENSTOCK_STATE_DIR"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return f"{existing} cannot be written: make it writable, or {elsewhere}", False

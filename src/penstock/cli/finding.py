@@ -29,5 +29,5 @@ class Finding:
         return self.state != "fix"
 
     def data(self) -> dict[str, str]:
-        """Return it as plain data."""
+        """Return the fields as plain data."""
         return {"subject": self.subject, "state": self.state, "found": self.found, "advice": self.advice}

@@ -31,7 +31,7 @@ class ApplicationReading:
     retries: int = 0
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the fields as plain data."""
         return asdict(self)
 
 

@@ -61,12 +61,12 @@ def locate(address: str, optimize: tuple[str, ...] = ()) -> Topology:
 
 
 def is_program(found: Any) -> bool:
-    """Tell whether this is something that can be run."""
+    """Return whether this is something that can be run."""
     return isinstance(found, StreamsBuilder | Topology) or is_app(found)
 
 
 def is_app(found: Any) -> bool:
-    """Tell whether this is an App. Who has one has loaded its module: it is not loaded here to find that there is none."""
+    """Return whether this is an App. Who has one has loaded its module: it is not loaded here to find that there is none."""
     module = sys.modules.get("penstock.app")
     return module is not None and isinstance(found, module.App)
 
@@ -108,7 +108,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _broken(place: str, error: Exception) -> NotLocated:
-    """Say what went wrong while the user's module was imported, with the line of it."""
+    """Explain what went wrong while the user's module was imported, with the line of it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return NotLocated(f"{place} could not be imported: {type(error).__name__}: {error} ({last.filename}:{last.lineno})")
 

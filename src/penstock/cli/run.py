@@ -169,7 +169,7 @@ class Quiet:
         self._since = 0
 
     def is_now(self, reading: ApplicationReading, at_us: int) -> bool:
-        """Tell whether an application that reads like this has caught up.
+        """Return whether an application that reads like this has caught up.
 
         >>> quiet, reading = Quiet(), ApplicationReading("shop", "RUNNING", records_in=5)
         >>> [quiet.is_now(reading, at) for at in (0, 900_000, 1_100_000)]
@@ -188,7 +188,7 @@ class Stops:
         self.count = 0
 
     def asked(self) -> bool:
-        """Tell whether to stop; whoever asks twice does not want to wait for the barrier (nothing is committed by halves)."""
+        """Return whether to stop; whoever asks twice does not want to wait for the barrier (nothing is committed by halves)."""
         if self.count > 1:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -85,7 +85,7 @@ class LineView:
         self._line(f"{record.levelname.lower()}: {record.getMessage()}")
 
     def ended(self, reading: ApplicationReading, error: PenstockError | None, code: int, trace: bool) -> None:
-        """Say how it ended."""
+        """Describe how it ended."""
         if error is None:
             self._line(farewell(reading))
         else:
@@ -202,12 +202,12 @@ class TerminalView:
 
 
 def restore_line(progress: RestoreProgress, rate: int) -> str:
-    """Say how far a restore is."""
+    """Describe how far a restore is."""
     return f"restored {progress.restored:,} rows ({rate:,}/s), {progress.left:,} offsets left"
 
 
 def farewell(reading: ApplicationReading) -> str:
-    """Say what was done until a stop that was asked for.
+    """Explain what was done until a stop that was asked for.
 
     >>> farewell(ApplicationReading("shop", "NOT_RUNNING", epoch=9, epochs=2, records_in=1000, records_out=20))
     'shop has stopped at the barrier of epoch 9: 1,000 records in, 20 out, in 2 epochs of this run.'
@@ -219,7 +219,7 @@ def farewell(reading: ApplicationReading) -> str:
 
 
 def failure(reading: ApplicationReading, error: PenstockError, trace: bool) -> str:
-    """Say why an application ended: the error as it is, and how to see more."""
+    """Explain why an application ended: the error as it is, and how to see more."""
     said = f"{reading.application_id} has failed"
     lines = [f"penstock: {error}"] if str(error).startswith(said) else [f"penstock: {said}.", str(error)]
     if trace:

@@ -73,7 +73,7 @@ def line(status: ApplicationStatus) -> str:
 
 
 def headline(status: ApplicationStatus) -> str:
-    """Say where the last barrier is."""
+    """Describe where the last barrier is."""
     if status.age_ms is None:
         return "no epoch committed yet"
     more = ", a transaction is open" if status.transaction_open else ""
@@ -81,7 +81,7 @@ def headline(status: ApplicationStatus) -> str:
 
 
 def age(milliseconds: int) -> str:
-    """Say how long something is ago.
+    """Describe how long something is ago.
 
     >>> age(900), age(90_000), age(7_300_000)
     ('0.9 s', '1 min 30 s', '2 h 1 min')

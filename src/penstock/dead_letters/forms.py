@@ -35,11 +35,11 @@ class Newest:
 
     @property
     def total(self) -> int:
-        """How many were found."""
+        """Number of letters that were found."""
         return self._counts.total()
 
     def forms(self) -> list[dict[str, Any]]:
-        """Return those that are kept, the oldest first."""
+        """Return the letters that are kept, the oldest first."""
         return [form for *_, form in sorted(self._heap, key=lambda each: each[:3])]
 
     def kinds(self) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ class Newest:
 
 
 def line_form(letter: DeadLetter, redriven: int | None) -> dict[str, Any]:
-    """Return what ``list`` tells of a letter."""
+    """Return a letter as ``list`` shows it."""
     topic, partition = letter.source or (None, None)
     return {
         "topic": letter.record.topic,
@@ -101,7 +101,7 @@ def data_form(data: bytes | None) -> dict[str, Any] | None:
 
 
 def result_form(topic: str, result: RedriveResult, *, dry_run: bool) -> dict[str, Any]:
-    """Return what a redrive has done, or would do."""
+    """Return the result of a redrive, or of its dry run."""
     return {
         "dead_letter_topic": topic,
         "dry_run": dry_run,

@@ -100,7 +100,7 @@ class _Planner:
 
 
 def why_not(letter: DeadLetter, partitions: Mapping[str, int]) -> str | None:
-    """Say why a letter cannot be redriven, and what to do; None if it can be. ``partitions``: of every topic."""
+    """Explain why a letter cannot be redriven, and what to do; None if it can be. ``partitions``: of every topic."""
     if letter.source is None:
         return "it names no source record: it failed in a punctuation or a schedule, or is no dead letter"
     topic, partition = letter.source

@@ -136,7 +136,7 @@ def _batches(letters: Iterator[DeadLetter]) -> Iterator[list[DeadLetter]]:
 
 
 def _refuse(row: Row, error: ProductionError) -> None:
-    """Say which letter could not be written, and what to do."""
+    """Explain which letter could not be written, and what to do."""
     letter = (dict(row[5]).get(f"{REDRIVE_PREFIX}letter") or b"?").decode()
     raise ProductionError(
         f"the record of letter {letter} was refused: {error}\n"

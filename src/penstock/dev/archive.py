@@ -1,4 +1,4 @@
-"""Bring an archive onto this machine by its Maven coordinate, and unpack it: by Ivy, as the jars (`jars.py`), into the same cache.
+"""Download an archive by its Maven coordinate with Ivy, as `jars.py` does, and unpack it into the same cache.
 
 An archive has all that it needs inside, so its POM, which may name a parent that no repository has, is not read.
 """
@@ -31,7 +31,7 @@ def unpacked(
 
 
 def is_unpacked(coordinate: str, cache_dir: str | os.PathLike[str] | None = None) -> bool:
-    """Tell whether nothing has to be downloaded for an archive."""
+    """Return whether an archive is in the cache already."""
     return _folder_of(coordinate, cache_dir).is_dir()
 
 
@@ -70,4 +70,4 @@ def ivy_file(coordinate: str) -> str:
 
 
 def _silent(line: str) -> None:
-    """Tell nobody."""
+    """Report no progress."""

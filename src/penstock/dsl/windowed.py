@@ -50,7 +50,7 @@ class WindowedKStream(Generic[K, V]):
         self._emit = emit
 
     def emit(self, strategy: EmitStrategy) -> WindowedKStream[K, V]:
-        """Say when results leave: at every update, or once, when the window closes.
+        """Choose when results leave: at every update, or once, when the window closes.
 
         >>> windowed.emit(EmitStrategy.on_window_close).count()
         KTable(KSTREAM-AGGREGATE-...)

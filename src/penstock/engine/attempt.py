@@ -158,6 +158,11 @@ class Attempts:
             self._at_barrier = self.committed, request
         return self._at_barrier[1]
 
+    def count_retry(self, state: EpochState, error: BaseException) -> None:
+        """Count an attempt that failed and is run again."""
+        self.meters.retries[type(error).__name__] += 1
+        self.history.failed(self.context.clock.now_ms(), self.committed.epoch + 1, state.value, error)
+
     def halve(self, error: BaseException) -> None:
         """Let the next attempt take half of what this one took."""
         count = _count(self.ranges)

@@ -49,7 +49,7 @@ class Marks:
         self._gone = 0
 
     def see(self, newest: int, kept: int, end: int) -> int:
-        """Take in a barrier; return the offset below which no row is kept any more."""
+        """Observe a barrier; return the offset below which no row is kept any more."""
         if not self._marks or kept > self._marks[-1].kept:
             self._marks.append(Mark(newest, kept, end))
         while self._marks and self._marks[0].newest < kept:
@@ -69,7 +69,7 @@ class ChangelogExpiry:
         self._cut: Offsets = {}
 
     def __call__(self, committed: CommittedState) -> None:
-        """Take in a barrier; cut what can be cut, now and then."""
+        """Observe a barrier; cut what can be cut, now and then."""
         gone = dict(self._gone(committed))
         due = {place: offset for place, offset in gone.items() if offset > self._cut.get(place, 0)}
         if not due or self._clock.now_ms() < self._next:

@@ -187,7 +187,7 @@ class CommittedState:
         )
 
     def is_due(self, time_update: TimeUpdate) -> bool:
-        """Whether this time update alone would have an effect: then an epoch without records is run."""
+        """Whether this time update alone has an effect: then an epoch without records is run."""
         return any(is_due(time_update, shot) for shots in self.snapshots.values() for shot in shots.values())
 
     def due(self, waking: Mapping[int, Container[int]]) -> int | None:

@@ -215,7 +215,7 @@ class Engine:
         return self.queries.store(name)
 
     def close(self) -> None:
-        """Let go of the producer and the log; what is not committed is left to the next start."""
+        """Release the producer and the log; what is not committed is left to the next start."""
         self.barriers.end()
         if self.loop is not None:
             self.loop.close()

@@ -1,4 +1,4 @@
-"""What an application has done lately, for those who watch it: its last epochs, its last failures, its step now.
+"""Recent history of an application, for monitoring: its last epochs, its last failures, the current step.
 
 Written by the loop's thread and read by others. INVARIANT: what is in a ring is not changed any more, so that a copy
 of the ring is all that a reader needs.
@@ -23,7 +23,7 @@ MOST_RANGES = 64
 
 
 class StepNow(NamedTuple):
-    """What the loop is at: the step, its epoch, and when it began, by the stopwatch."""
+    """The current step of the loop: its name, its epoch, and when it began, by the stopwatch."""
 
     step: str
     epoch: int
@@ -50,11 +50,11 @@ class CommittedEpoch:
 
     @property
     def duration_us(self) -> int:
-        """How long it took in the driver, from the run of the lanes to the commit."""
+        """Duration in the driver, from the run of the lanes to the commit."""
         return sum(us for step, us in self.steps.items() if not step.startswith("lane: "))
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the fields as plain data."""
         ranges = [r._asdict() for r in self.ranges]
         return asdict(self) | {"ranges": ranges, "duration_us": self.duration_us}
 

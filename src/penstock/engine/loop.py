@@ -14,14 +14,12 @@ from penstock.engine.epoch import FINAL, RETRYING, EpochAction, EpochEvent, Epoc
 from penstock.engine.history import StepNow
 from penstock.engine.production_errors import keep_failed_record
 from penstock.engine.retry_policy import RetryPolicy
+from penstock.engine.stopping import cancel_if_unreachable
 from penstock.errors import BrokerError, EngineError, ProductionError
 from penstock.log_lines import about
 from penstock.protocol.timing import PartitionTime
 
 logger = logging.getLogger("penstock.engine")
-
-#: between two looks whether an epoch that is to be the last one still has a cluster
-STOP_SECONDS = 2.0
 
 
 class Loop:
@@ -35,12 +33,10 @@ class Loop:
         self.stopping = False
         self.paused = False
         self.history = attempts.history
-        self.meters = attempts.meters
         #: what is being done, for those who watch; None: nothing, the loop rests
         self.now: StepNow | None = None
         self._due = due
-        self._input = attempts.input
-        self._context = attempts.context
+        self._input, self._context = attempts.input, attempts.context
         self._machine = EpochMachine()
         self._ended = threading.Event()
         self._wake = threading.Event()
@@ -65,21 +61,17 @@ class Loop:
 
     def run(self) -> None:
         """Run epochs until ``stop``; returns at a barrier."""
+        clock, interval = self._context.clock, self._context.config["commit_interval_ms"]
         try:
-            self._run()
+            while not self.stopping:
+                began = clock.now_ms()
+                worked = not self.paused and self.step()
+                rest = interval - (clock.now_ms() - began)
+                at_once = rest <= 0 or self.attempts.commit_requested or self._input.behind()
+                if not self.stopping and not (worked and at_once):
+                    self._pause((rest if worked else self._due.idle_ms(self.committed, paused=self.paused)) / 1000)
         finally:
             self._ended.set()
-
-    def _run(self) -> None:
-        clock, interval = self._context.clock, self._context.config["commit_interval_ms"]
-        while not self.stopping:
-            began = clock.now_ms()
-            worked = not self.paused and self.step()
-            rest = interval - (clock.now_ms() - began)
-            at_once = rest <= 0 or self.attempts.commit_requested or self._input.behind()
-            if self.stopping or (worked and at_once):
-                continue
-            self._pause((rest if worked else self._due.idle_ms(self.committed, paused=self.paused)) / 1000)
 
     def _pause(self, seconds: float) -> None:
         self.now = None
@@ -131,8 +123,7 @@ class Loop:
         if action is EpochAction.RUN_HALVES:
             self.attempts.halve(error)
         if action in RETRYING:
-            self.attempts.meters.retries[type(error).__name__] += 1
-            self.history.failed(self._context.clock.now_ms(), self.committed.epoch + 1, state.value, error)
+            self.attempts.count_retry(state, error)
             try:
                 self._policy.retry(f"epoch {self.committed.epoch + 1}, {state}", error, self.attempts.ranges)
             except (BrokerError, EngineError, ProductionError) as last:
@@ -150,23 +141,9 @@ class Loop:
         if not self.stopping:
             self.stopping = True
             self._context.log.expedite()
-            threading.Thread(target=self._cancel_if_unreachable, name="penstock-stop", daemon=True).start()
+            cancel_if_unreachable(self._context.log, self._context.executor, self._ended)
         self._wake.set()
 
     def close(self) -> None:
         """Note that no epoch will be run any more."""
         self._ended.set()
-
-    def _cancel_if_unreachable(self) -> None:
-        """Cancel the lanes if they wait for a cluster that does not answer: nothing is lost that was not committed."""
-        told = False
-        while not self._ended.wait(STOP_SECONDS):
-            try:
-                self._context.log.admin.topics()
-            except BrokerError as error:
-                if not error.retriable:  # it answers
-                    continue
-                if not told:
-                    logger.warning("the epoch that runs is given up: %s", error)
-                told = True
-                self._context.executor.cancel()

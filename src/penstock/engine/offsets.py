@@ -80,7 +80,7 @@ class Input:
         self._behind = False
 
     def take_at_most(self, records: int) -> None:
-        """Let the next epochs take so many."""
+        """Limit the number of records of the next epochs."""
         self._admission.limit = records
 
     @property

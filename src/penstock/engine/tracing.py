@@ -26,19 +26,19 @@ TRACE_HEADERS = ("traceparent", "tracestate")
 
 
 class EpochTracer(Protocol):
-    """Is told what becomes of each attempt of an epoch."""
+    """Follows the attempts of an epoch."""
 
     def begin(self, work: Work) -> None:
-        """An attempt begins."""
+        """Called when an attempt begins."""
 
     def step(self, name: str) -> AbstractContextManager[None]:
         """Cover a step of it."""
 
     def committed(self, work: Work, records: int, kind: str) -> None:
-        """It was committed."""
+        """Called when the attempt was committed."""
 
     def failed(self, error: BaseException) -> None:
-        """It failed."""
+        """Called when the attempt failed."""
 
 
 class NoTracer:
@@ -100,7 +100,7 @@ class OpenTelemetryTracer:
         self._end()
 
     def failed(self, error: BaseException) -> None:
-        """End the span of the attempt with its error; without one, as nothing was chosen yet, nothing is said."""
+        """End the span of the attempt with its error; there is no span if no input had been chosen."""
         if self._span is not None:
             message = scrubbed(f"{type(error).__name__}: {error}")
             self._span.set_status(self._trace.StatusCode.ERROR, message)

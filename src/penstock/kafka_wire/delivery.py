@@ -79,7 +79,7 @@ class Delivery:
             self._settle_one(waiting)
 
     def interrupt(self) -> None:
-        """Be told that somebody was interrupted: whatever is under way may not have been sent."""
+        """Note that somebody was interrupted: whatever is under way may not have been sent."""
         if self._streams:
             self._trouble = ConnectionError("interrupted")
             self._lost.update(self._streams)
@@ -116,12 +116,12 @@ class Delivery:
         return lost
 
     def close(self) -> None:
-        """Let go of the connections; another one is made when it is needed."""
+        """Close the connections; another one is made when it is needed."""
         for address in [*self._connections]:
             self._drop(address)
 
     def _drop(self, address: Address) -> None:
-        """Let go of a connection; the answers that would come on it are lost."""
+        """Close a connection; the answers that would come on it are lost."""
         self._connections.pop(address).close()
         self._lost.update(stream.partition for some in self._answers.pop(address, ()) for stream, _ in some)
 
@@ -204,7 +204,7 @@ class Delivery:
             self._lost.discard(stream.partition)  # what comes now came before: it is known by its numbers
 
     def _recover(self, waiting: Backoff) -> None:
-        """Hear every answer that can still be had, learn who leads now, and send the rest again."""
+        """Await the answers that can still come, refresh the leaders, and send the rest again."""
         assert self._trouble is not None
         for address in [*self._answers]:
             while self._answers[address] and self._connections[address].is_open:

@@ -1,4 +1,4 @@
-"""What goes wrong: a broker refuses, a connection is lost, nothing comes in time; and how a producer says so.
+"""Errors of the producer: a broker refuses, a connection is lost, a request times out; and what is raised then.
 
 Codes are those of Kafka's protocol. Those of the producer itself are negative, with the numbers that librdkafka has for the same.
 """
@@ -22,7 +22,7 @@ LOST_IDENTITY = frozenset({31, INVALID_TXN_STATE, 49, 53})
 
 
 class Refused(Exception):
-    """A broker's error code. ``partition``: the one that it is about; ``rows``: how many did not arrive there."""
+    """A broker's error code. ``partition``: the partition it concerns; ``rows``: number of rows that were not written to it."""
 
     def __init__(
         self, code: int, said: str | None = None, partition: TopicPartition | None = None, rows: int = 0
@@ -35,20 +35,20 @@ class Refused(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same may work a little later."""
+        """Whether the request may succeed if it is sent again."""
         return self.code in RETRIABLE
 
 
 class TlsRefused(OSError):
-    """TLS was refused, by us or by the broker: that does not pass."""
+    """TLS was refused, by us or by the broker: not retriable."""
 
 
 class NoAnswer(OSError):
-    """Nothing came for as long as anybody waits."""
+    """The request timed out."""
 
 
 class UnsupportedSetting(Exception):
-    """A setting that is not understood here."""
+    """A setting that this producer does not support."""
 
 
 class ProducerError(Exception):
@@ -67,7 +67,7 @@ class ProducerError(Exception):
 
 
 def check(code: int, said: str | None = None) -> None:
-    """Raise unless the code says that all is well."""
+    """Raise unless the error code is 0."""
     if code:
         raise Refused(code, said)
 

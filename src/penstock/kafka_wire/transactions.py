@@ -44,7 +44,7 @@ class Transactions:
         return self._cluster.persist(waiting, attempt)
 
     def add_partitions(self, identity: Identity, partitions: Collection[TopicPartition], waiting: Backoff) -> None:
-        """Tell which partitions take part."""
+        """Announce the partitions that take part."""
         body = requests.add_partitions(self._id, identity, partitions)
 
         def attempt() -> None:
@@ -53,7 +53,7 @@ class Transactions:
         self._cluster.persist(waiting, attempt)
 
     def add_offsets(self, identity: Identity, group: str, waiting: Backoff) -> None:
-        """Tell that a group's offsets take part."""
+        """Announce that a group's offsets take part."""
         body = requests.add_offsets(self._id, identity, group)
         self._cluster.persist(waiting, lambda: self._check(self._ask(requests.ADD_OFFSETS, body, waiting)))
 

@@ -176,7 +176,7 @@ class RowWriter:
         self._failed = None
 
     def _begin_as(self, identity: Identity) -> None:
-        """Be somebody new: sequence numbers begin again."""
+        """Take a new producer id: sequence numbers begin again."""
         self._identity = identity
         self._streams.clear()
         self._is_dirty = False
@@ -205,7 +205,7 @@ class RowWriter:
 
     @contextlib.contextmanager
     def _failing(self, doing: str, *, delivering: bool = False, abortable: bool = True) -> Iterator[None]:
-        """Say what went wrong as a ``ProducerError``, and keep it until the abort that it calls for.
+        """Explain what went wrong as a ``ProducerError``, and keep it until the abort that it calls for.
 
         ``delivering``: it is said at the end, as it would be where it is noticed later. ``abortable``: not so if nobody knows whether the
         transaction was committed, and the same call may be made again.
@@ -225,5 +225,5 @@ class RowWriter:
             raise
 
     def _interrupted(self, doing: str) -> None:
-        """Be told that rows were not handed over completely."""
+        """Note that rows were not handed over completely."""
         self._delivery.interrupt()

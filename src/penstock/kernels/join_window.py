@@ -37,7 +37,7 @@ class PublishedRecords(NamedTuple):
     serde: Any
 
     def check(self, at: Any) -> None:
-        """Refuse values that somebody has changed since: one by one they would be put as they are now."""
+        """Refuse values that were changed meanwhile: the record path would put them as they are now."""
         if self.items is not None and len(at):
             now = binary(Column([self.items[place] for place in at.tolist()]).bytes_of(self.serde))
             if not now.equals(self.data.take(pa.array(at))):
@@ -121,7 +121,7 @@ def _changeable(values: Column, serde: Serde[Any], valued: Any) -> list[Any] | N
 
 
 def _there(column: Column) -> Any:
-    """Return which items are not None."""
+    """Return a mask of the items that are not None."""
     if not column.has_nulls:
         return np.ones(len(column), dtype=bool)
     return np.array([item is not None for item in column.items], dtype=bool)

@@ -71,7 +71,7 @@ class KernelHost(Protocol):
 
     @property
     def meter(self) -> NodeMeter:
-        """Who counts the records of nodes."""
+        """The counter of the records of nodes."""
         ...
 
     def kernel_context(self, node: str) -> KernelContext:
@@ -97,7 +97,7 @@ class KernelHost(Protocol):
     def emit_batch(
         self, sink: SinkNode, partitions: list[int] | None, keys: pa.Array, values: pa.Array | None, batch: Batch
     ) -> None:
-        """Let records leave together."""
+        """Emit a batch of records to a sink."""
         ...
 
     def refuse_at(self, sink: SinkNode, batch: Batch, errors: Mapping[int, Exception]) -> None:

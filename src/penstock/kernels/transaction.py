@@ -69,7 +69,7 @@ class BatchTransaction:
         self.failed_at = None
 
     def commit(self) -> None:
-        """Let everything happen."""
+        """Perform the effects, in the order in which they were added."""
         for node, effect in self._effects:
             if node is None or self._run is None:
                 effect()

@@ -220,7 +220,7 @@ def as_failure(error: BaseException) -> Exception:
 
 
 def warn_of_left(node: str, spec: CallSpec, left: int) -> None:
-    """Say that some calls could not be ended."""
+    """Report that some calls could not be ended."""
     if left:
         logger.warning(
             "node %s: %d calls of %s were given up, but still run: they cannot be interrupted. Their answers are thrown away",

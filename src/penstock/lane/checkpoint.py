@@ -71,7 +71,7 @@ def checkpoint_of(state: ShardState) -> ShardCheckpoint:
 def write_checkpoint(
     state: ShardState, checkpoint: ShardCheckpoint, version: str | None, read: dict[str, list[tuple[int, int]]]
 ) -> None:
-    """Say that a local copy is at a version; the caller makes it one transaction with its rows."""
+    """Record that a local copy is at a version; the caller makes it one transaction with its rows."""
     checkpoint.version, checkpoint.read, checkpoint.at = version, read, SystemClock().now_ms()
     state.map(CHECKPOINT).write([(KEY, _encode(checkpoint))])
 

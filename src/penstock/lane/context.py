@@ -116,11 +116,11 @@ class NodeContext:
 
     def release(self, time: int, key: bytes) -> None:
         """Give what is forwarded next its place: it leaves because time has come, and was due then. Call ``released`` after it."""
-        self._task.release(self.node, time, key)
+        self._task.punctuation.release(self.node, time, key)
 
     def released(self) -> None:
         """The row that ``release`` was for has gone."""
-        self._task.released()
+        self._task.punctuation.released()
 
     def drop(self, reason: str) -> None:
         """Count the record at hand as dropped by this node."""
@@ -137,8 +137,8 @@ class NodeContext:
 
     def one_by_one(self, batch: Batch) -> None:
         """Run a batch through this node record by record: its kernel has sorted out what a function failed at, or deletes."""
-        self._task.fell_back(self.node, "failed_or_deleted")
-        self._task.process_counted(self.node, batch)
+        self._task.batches.fell_back(self.node, "failed_or_deleted")
+        self._task.batches.process_counted(self.node, batch)
 
     @property
     def user_metrics(self) -> CollectedMetrics:
@@ -210,11 +210,11 @@ class NodeContext:
 
     def schedule(self, every: int, punctuation: Any, f: Callable[[int], None], start: int | None = None) -> Stoppable:
         """Call ``f(timestamp)`` regularly."""
-        return self._task.schedule(self.node, every, punctuation, f, start)
+        return self._task.punctuation.schedule(self.node, every, punctuation, f, start)
 
     def schedule_at(self, schedule: Schedule, f: Callable[[int], None]) -> Cancellable:
         """Call ``f(due time)`` at the times of a schedule, by the wall clock."""
-        return self._task.schedule_at(self.node, schedule, f)
+        return self._task.punctuation.schedule_at(self.node, schedule, f)
 
     def request_commit(self) -> None:
         """Ask for a barrier soon."""

@@ -260,7 +260,7 @@ def without_undecodable(rows: RangeRows, source: SourceNode) -> RangeRows:
 
 
 def _has_undecodable(rows: Sequence[Headers] | None) -> bool:
-    """Tell whether a header has a name that is not UTF-8."""
+    """Return whether a header has a name that is not UTF-8."""
     return rows is not None and any(headers and undecodable_name(headers) is not None for headers in rows)
 
 

@@ -101,7 +101,7 @@ class GlobalEnvironment:
         return state
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         state = LmdbState.opened(self._folder)
         if state is not None and self._tables is not None:
             state.close()

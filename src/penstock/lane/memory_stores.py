@@ -47,7 +47,7 @@ class WorkerShards(Shards):
         return self.restored + self._memory.restored - before, left | more  # of different stores
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         super().close()
         if self._memory is not None:
             self._memory.close()
@@ -118,7 +118,7 @@ class SplitState:
             yield
 
     def release(self) -> None:
-        """Let go of the read views."""
+        """Release the read views."""
         self._disk.release()
         self._memory.release()
 

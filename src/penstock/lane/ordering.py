@@ -297,13 +297,13 @@ def numbered(table: pa.Table) -> SourceRows:
 
 
 def reach(rows: SourceRows, topics: Sequence[str], before: Times) -> tuple[SourceRows, Times]:
-    """Tell the partition time of each row, of rows that one reader has, and how far the partitions got; rows keep their places."""
+    """Find the partition time of each row, of rows that one reader has, and how far the partitions got; rows keep their places."""
     reached, after = _greatest_so_far(rows, rows.timestamp, topics, before)
     return rows._replace(reached=reached), after
 
 
 def reach_marks(rows: SourceRows, topics: Sequence[str], before: Times) -> tuple[SourceRows, Times]:
-    """Tell the watermark that each row reached, of rows that one reader has, and how far the topics got."""
+    """Find the watermark that each row reached, of rows that one reader has, and how far the topics got."""
     if rows.mark is None:
         return rows, {}
     reached, after = _greatest_so_far(rows, rows.mark, topics, before)

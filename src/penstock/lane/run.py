@@ -206,7 +206,7 @@ class StepRun:
         """Do what the wall clock makes due, before the first record."""
         waking, self._waking = self._waking, []
         for shard in waking:
-            self._task(shard).punctuate()
+            self._task(shard).punctuation.punctuate()
 
     def _leaving(self) -> Iterator[pa.RecordBatch]:
         """Yield what has come of the rows so far: memory that was used is used again while it is near."""
@@ -290,7 +290,7 @@ class StepRun:
     # ---- running
 
     def _mixes(self, shard: int, sources: Sequence[str]) -> bool:
-        return self._task(shard).takes_batch(*sources)
+        return self._task(shard).batches.takes(*sources)
 
     def _process(self, batch: Work) -> None:
         """Run the records of a batch: by column, if they and the nodes are such, else one by one."""
@@ -303,7 +303,7 @@ class StepRun:
             self._process_records(batch, task)
             return
         if batch.counted:
-            task.process_batch(batch.source, self._sources.counted(batch))
+            task.batches.process(batch.source, self._sources.counted(batch))
             return
         for part in batch.windows() if self._in_windows else (batch,):
             if not self._process_batch(part, task):
@@ -329,7 +329,7 @@ class StepRun:
         task.process_all(batch.source, records)
 
     def _process_batch(self, batch: SourceBatch, task: Task) -> bool:
-        if len(batch) < FEW or not task.takes_batch(batch.source):
+        if len(batch) < FEW or not task.batches.takes(batch.source):
             return False
         leaving = len(task.outputs)
         if not self._process_readable(batch, task):
@@ -345,18 +345,18 @@ class StepRun:
             self._spent("decode")
             with suppress(Undecodable):
                 if columns is not None:
-                    return task.process_batch(batch.source, columns)
+                    return task.batches.process(batch.source, columns)
             self._undecodable.add(batch.source)
         columns, others = self._sources.readable(batch)
         self._spent("decode")
-        if len(columns) and not task.process_batch(batch.source, columns):
+        if len(columns) and not task.batches.process(batch.source, columns):
             return False
         self._sources.refuse_at(batch, others, task)
         return True
 
     def _process_together(self, mixed: Mixed, task: Task) -> bool:
         """Run records of several sources by column; False, and nothing has happened, if they have to go apart."""
-        if not task.takes_batch(*(batch.source for batch in mixed.batches)):
+        if not task.batches.takes(*(batch.source for batch in mixed.batches)):
             return False
         leaving = len(task.outputs)
         if not self._process_readable_together(mixed, task):
@@ -368,7 +368,7 @@ class StepRun:
         with suppress(Undecodable):
             parts = self._read_together(mixed, lambda batch: self._sources.columns(batch, self._spent))
             if len(parts) == len(mixed.batches):
-                return task.process_together(parts)
+                return task.batches.process_together(parts)
         others: list[tuple[SourceBatch, list[int]]] = []
 
         def readable(batch: SourceBatch) -> Batch | None:
@@ -377,7 +377,7 @@ class StepRun:
             return columns if len(columns) else None
 
         parts = self._read_together(mixed, readable)
-        if parts and not (task.takes_batch(*parts) and task.process_together(parts)):
+        if parts and not (task.batches.takes(*parts) and task.batches.process_together(parts)):
             return False
         for batch, bad in others:
             self._sources.refuse_at(batch, bad, task)
@@ -497,7 +497,7 @@ class StepRun:
         for (node, reason), count in task.dropped.items():
             self._report.dropped.append((node, reason, count))
         self._report.failures += task.failures.take()
-        self._report.fallbacks += [(*counter, count) for counter, count in task.fallbacks.items()]
+        self._report.fallbacks += [(*counter, count) for counter, count in task.batches.fallbacks.items()]
         self._report.commit_requested |= task.commit_requested
         if self._step.exchange:
             self._report.snapshots[shard] = task.snapshot()

@@ -149,7 +149,7 @@ class Shards:
             (self.path(shard) / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the connections and the files."""
+        """Close the connections and the files."""
         for shard in self._opened:
             state = LmdbState.opened(self.path(shard))
             if state is not None:

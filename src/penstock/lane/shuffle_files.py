@@ -44,7 +44,7 @@ class ShuffleFiles:
         self._free: list[str] = []
 
     def begin(self, epoch: int, token: str) -> None:
-        """Be told which run of which epoch a task is of.
+        """Note which run of which epoch a task is of.
 
         Files that the last epoch had no use for are deleted; so are those of a run that was given up, some task of which may still read.
         """

@@ -210,7 +210,7 @@ class TaskTime:
     # ---- going along
 
     def come_to(self, origin: Origin, source: str) -> None:
-        """Come to a record of a source: first what is due before it, then the stores, then the record's own time."""
+        """Advance to a record of a source: first what is due before it, then the stores, then the record's own time."""
         place, offset = self._timelines.place(origin), origin.offset
         self.uncap()
         if (place, offset) != self._at:
@@ -256,7 +256,7 @@ class TaskTime:
                 clock.reach(cursor.before)
 
     def uncap(self) -> None:
-        """Let clocks show the time that it is."""
+        """Let clocks show the actual time again."""
         if self._capped:
             self._capped = False
             for cursor in self._cursors.values():
@@ -283,12 +283,12 @@ class TaskTime:
         self._run_due(NO_ORIGIN)
 
     def finish(self) -> None:
-        """Come to the end of the epoch."""
+        """Advance to the end of the epoch."""
         self._come_to(*_END)
         self.reach_stores()
 
     def skip_to(self, origin: Origin) -> None:
-        """Come to just behind records that went by batch; nothing is due meanwhile."""
+        """Advance to just behind records that went by batch; nothing is due meanwhile."""
         place, offset, self._last = self._timelines.place(origin), origin.offset, origin
         for cursor in self._cursors.values():
             cursor.come_to(place, offset)
@@ -296,7 +296,7 @@ class TaskTime:
         self._moved = True
 
     def visit(self, origin: Origin) -> None:
-        """Come to a record of a batch, at a node that takes it by itself: also back, other nodes may have seen later ones."""
+        """Move to a record of a batch, at a node that takes it by itself: also back, other nodes may have seen later ones."""
         place, offset = self._timelines.place(origin), origin.offset
         for cursor in self._cursors.values():
             cursor.seek(place, offset)
@@ -354,7 +354,7 @@ class TaskTime:
                 continue
             due = call.due()
             if due is not None and due <= call.clock.now:
-                self._task.run_timed(call.node, call.run, call.clock.now, origin)
+                self._task.punctuation.run_timed(call.node, call.run, call.clock.now, origin)
         self._punctuate(origin, among)
 
     def punctuate(self, origin: Origin, source: str) -> None:
@@ -370,7 +370,7 @@ class TaskTime:
                 continue
             now = self.now_of(owner)
             if now >= 0:
-                queue.punctuate(now, lambda node, f, time: self._task.run_punctuator(node, f, time, origin))
+                queue.punctuate(now, lambda node, f, time: self._task.punctuation.run_punctuator(node, f, time, origin))
 
     def now_of(self, node: str) -> int:
         """Return the stream time of a node: how far all that its sub-topology reads has come."""

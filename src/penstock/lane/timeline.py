@@ -57,7 +57,7 @@ class Moves(NamedTuple):
         return cls(*(table[name].to_numpy().astype(np.int64) for name in MOVES_SCHEMA.names))
 
     def batch(self) -> pa.RecordBatch:
-        """Return them as a batch of ``MOVES_SCHEMA``."""
+        """Return the moves as a batch of ``MOVES_SCHEMA``."""
         return pa.RecordBatch.from_arrays(
             [pa.array(self.partition.astype(np.int32)), *map(pa.array, self[1:])], schema=MOVES_SCHEMA
         )
@@ -251,12 +251,12 @@ class Cursor:
             clock.reach(self.now)
 
     def attach(self, clock: EventTime) -> None:
-        """Let a clock go along."""
+        """Advance a clock together with the cursor."""
         self.clocks.append(clock)
         clock.reach(self.now)
 
     def come_to(self, place: int, offset: int) -> bool:
-        """Come to just before a record; return whether time has changed."""
+        """Advance to just before a record; return whether time has changed."""
         changed = self._next <= place and self._advance(place, offset)
         self.before = self.now
         return changed
@@ -272,7 +272,7 @@ class Cursor:
         return True
 
     def seek(self, place: int, offset: int) -> None:
-        """Come to just before a record, wherever the cursor is."""
+        """Move to just before a record, forward or backward."""
         timeline = self.timeline
         at = int(np.searchsorted(timeline.places, place, side="right"))
         while at and timeline.places[at - 1] == place and timeline.offsets[at - 1] >= offset:
@@ -281,14 +281,14 @@ class Cursor:
         self.before = self.now
 
     def include(self, place: int, offset: int) -> bool:
-        """Take in a record, if it moves time; return whether it does. To be called after ``come_to``."""
+        """Include a record if it moves time; return whether it does. Call it after ``come_to``."""
         if self._next > place or self.timeline.offsets[self._at] > offset:
             return False
         self._move(self._at + 1)
         return True
 
     def come_to_end(self) -> None:
-        """Come to the end of the epoch."""
+        """Advance to the end of the epoch."""
         if self._next != _NEVER:
             self._move(len(self.timeline.places))
 

@@ -66,7 +66,7 @@ class Worker:
         return self._reader
 
     def close(self) -> None:
-        """Let go of connections, threads, files and resources: another stage has come, or the application ends."""
+        """Close connections, threads, files and resources: another stage has come, or the application ends."""
         self.calls.close()
         self.resources.close()
         self._reader = None

@@ -181,7 +181,7 @@ class KafkaAdmin:
         self._call(f"delete group {group!r}", delete)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._groups.close()
         self._client.poll(0)
 

@@ -63,7 +63,7 @@ class RowColumns(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.timestamps)
 
     def rows(self, first: int = 0) -> Iterator[Row]:
@@ -187,7 +187,7 @@ class Admin(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
@@ -235,7 +235,7 @@ class Producer(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connections; an open transaction is left to the next ``init`` or its timeout."""
+        """Close the connections; an open transaction is left to the next ``init`` or its timeout."""
         ...
 
 
@@ -267,7 +267,7 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 

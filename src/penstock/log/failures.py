@@ -97,7 +97,7 @@ def kafka_error(exception: KafkaException) -> KafkaError:
 
 
 def broker_error(error: KafkaError, doing: str) -> BrokerError:
-    """Say what could not be done, why, and what to do about it.
+    """Explain what could not be done, why, and what to do about it.
 
     >>> str(broker_error(KafkaError(KafkaError.NON_EMPTY_GROUP, "group is not empty"), "delete group 'a'"))
     "could not delete group 'a': group is not empty: stop the members of the group first"

@@ -39,7 +39,7 @@ class Groups:
         self.committed(group, [ANYWHERE], seconds)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         while self._consumers:
             self._consumers.popitem()[1].close()
 

@@ -208,7 +208,7 @@ class _RowWriter:
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-    """Let the garbage collector rest: rows have no cycles, and a million of them would make it look a thousand times."""
+    """Pause the garbage collector: rows have no cycles, and a million of them would make it look a thousand times."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -59,7 +59,7 @@ class KafkaRanges:
         return None if partition_queue.loops is not None and any(map(_has_undecodable, rows)) else rows
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def _gather(
@@ -99,7 +99,7 @@ class KafkaRanges:
         return [message for message in messages if message.error() is None or self._is_end(message)]
 
     def _is_end(self, message: Message) -> bool:
-        """Tell whether a message says that a partition was read to its end; raise what does not pass."""
+        """Return whether a message says that a partition was read to its end; raise what does not pass."""
         error = message.error()
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:

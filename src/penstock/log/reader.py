@@ -125,7 +125,7 @@ class KafkaReader:
             client.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._current_read += 1
         self._client.close()
 

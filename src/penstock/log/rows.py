@@ -34,7 +34,7 @@ class RangeRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many records."""
+        """Number of records."""
         return len(self.offsets)
 
     def pick(self, places: Sequence[int]) -> RangeRows:
@@ -50,7 +50,7 @@ class RangeRows(NamedTuple):
 
 
 def rows_of(topic: str, partition: int, messages: list[Message]) -> RangeRows:
-    """Return what messages of a partition hold, of which none is an error, without a step of Python for each of them."""
+    """Return the contents of messages of a partition, none of which is an error, without a Python call for each of them."""
     offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
     times = np.fromiter(map(_time, map(Message.timestamp, messages)), np.int64, len(messages))
     keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))

@@ -42,7 +42,7 @@ def changelog_topic(
     configs: Iterable[tuple[str, str]] = (),
     replication: int = -1,
 ) -> TopicSpec:
-    """Say how the changelog of a store must be. ``windowed``: windows and sessions; ``history_ms``: versioned stores.
+    """Describe how the changelog of a store must be. ``windowed``: windows and sessions; ``history_ms``: versioned stores.
 
     >>> dict(changelog_topic("shop", "counts", shards=4).configs)["cleanup.policy"]
     'compact'
@@ -66,7 +66,7 @@ def epochs_name(application_id: str) -> str:
 
 
 def epochs_topic(application_id: str, *, replication: int = -1) -> TopicSpec:
-    """Say how the topic of epoch records must be.
+    """Describe how the topic of epoch records must be.
 
     >>> epochs_topic("shop").name, epochs_topic("shop").partitions
     ('shop-epochs', 1)

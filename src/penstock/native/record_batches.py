@@ -171,7 +171,7 @@ class RecordBatch(bytearray):
 
     @property
     def count(self) -> int:  # type: ignore[override]
-        """How many rows."""
+        """Number of rows."""
         return len(self._times)
 
     def add(self, rows: PartitionedRows, first: int, last: int, limit: int, largest: int) -> int:

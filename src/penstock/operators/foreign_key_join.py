@@ -68,13 +68,13 @@ class ForeignKeySerdes(NamedTuple):
 
     @property
     def stay_bytes(self) -> bool:
-        """Whether keys and values that were written may go on as they are."""
+        """Whether keys and values may be forwarded as the bytes that were written."""
         return all(map(is_stable, self))
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSend(Operator):
-    """Tell the right side which foreign key a left row now names (KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION).
+    """Send the right side the foreign key that a left row now has (KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION).
 
     ``extract(value)``, or ``(key, value)`` with ``with_key``, gives the foreign key. ``foreign_key`` and ``value`` are
     the serdes of the right table's key and of the left table's value: whether a key changed, and whether a response is

@@ -16,7 +16,7 @@ from penstock.record import Headers
 
 
 def has_key(key: Any, value: Any) -> bool:
-    """Tell whether a record has a key: the predicate in front of a repartition topic."""
+    """Return whether a record has a key: the predicate in front of a repartition topic."""
     return key is not None
 
 

@@ -1,4 +1,4 @@
-"""Stream-table joins: each record of a stream meets the row of a table, as it is now or as it was at the record's time.
+"""Stream-table joins: each record is joined with the table's row, the current one or that valid at the record's time.
 
 Only the stream's records give results, with their own timestamp and headers. A versioned table is read as of the
 record's timestamp; any other table, and a global one, as it is at the moment.

@@ -247,5 +247,5 @@ NO_KEY: Any = object()
 
 
 def not_a_record(given: Any) -> TypeError:
-    """Say what ``forward`` takes."""
+    """Explain what ``forward`` takes."""
     return TypeError(f"forward() takes a Record, e.g. record.with_value(...), but got {given!r}")

@@ -98,7 +98,7 @@ class Alarm:
         self._punctuation = self._host.schedule(ONCE, self._kind, self._ring, max(self._at, now))
 
     def ring_by(self, timestamp: int) -> None:
-        """Take in that a timer was registered; one that is later than the next ring changes nothing."""
+        """Observe that a timer was registered; one that is later than the next ring changes nothing."""
         if timestamp < self._at:
             self.set()
 

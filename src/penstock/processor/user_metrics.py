@@ -55,7 +55,7 @@ class UserGauge:
         self.value: float | None = None
 
     def set(self, value: float) -> None:
-        """Say what it is."""
+        """Explain what it is."""
         self.value = float(value)
 
 

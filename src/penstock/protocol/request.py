@@ -61,12 +61,6 @@ class Stage:
         )
 
     @cached_property
-    def asks_for_marks(self) -> bool:
-        """Whether the watermark of some source is a function's answer."""
-        strategies = [node.watermark for node in self.sources.values() if node.watermark is not None]
-        return any(strategy.function is not None for strategy in strategies)
-
-    @cached_property
     def counted_topics(self) -> frozenset[str]:
         """The topics between steps whose records are only counted."""
         return frozenset(topic for name in self.plan.counting for topic in self.sources[name].topics)

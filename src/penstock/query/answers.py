@@ -96,7 +96,7 @@ def answer_of(spec: StoreSpec, query: Any) -> QueryAnswer:
 
 
 def remedy(spec: StoreSpec) -> str:
-    """Say which queries a store answers."""
+    """Explain which queries a store answers."""
     if spec.kind in KEYED:
         return _STAMPED_REMEDY if spec.timestamped else _KEYED_REMEDY
     return REMEDIES.get(spec.kind, "none: it holds rows of the engine (timers, buffers), which are not queried")

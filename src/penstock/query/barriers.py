@@ -108,7 +108,7 @@ class Barriers:
                 logger.exception("a listener of barriers has failed at epoch %d", barrier.epoch)
 
     def end(self) -> None:
-        """Let nobody wait any more: no barrier will follow."""
+        """Release all waiters: no barrier will follow."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -143,7 +143,7 @@ class Barriers:
 
 
 def _behind(last: Barrier | None, position: Position, epoch: int, wait_ms: int) -> str:
-    """Say what is missing, and what can be done."""
+    """Explain what is missing, and what can be done."""
     at = "there is no barrier yet" if last is None else f"the last barrier is epoch {last.epoch}"
     known: Position = {} if last is None else last.position
     missing = [

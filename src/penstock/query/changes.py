@@ -58,7 +58,7 @@ ChangeListener: TypeAlias = Callable[[StoreChanges], None]
 
 
 class ChangeFeeds:
-    """Who wants to hear of the changes of which store.
+    """The subscriptions to changes of stores.
 
     >>> feeds = ChangeFeeds(["counts"])
     >>> heard = []

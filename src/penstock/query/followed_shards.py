@@ -50,7 +50,7 @@ class FollowedShards(LocalShards):
         return False
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         with self._lock:
             self._globals.close()
             self._shards.close()

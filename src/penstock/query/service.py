@@ -69,7 +69,7 @@ class Queries:
     # ---- barriers
 
     def publish(self, barrier: Barrier, request: EpochRequest) -> None:
-        """Come to a barrier; then whoever waits for it is told."""
+        """Advance to a barrier; then whoever waits for it is told."""
         self._last = Published(barrier, request)
         self._end_late_ones()
         self._views.publish(request, keep_global=self._keep_global)

@@ -37,7 +37,7 @@ class ShardSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 
@@ -129,7 +129,7 @@ class ShardViews:
         self._abandoned.append(view)
 
     def publish(self, request: EpochRequest, *, keep_global: bool) -> None:
-        """Come to a barrier: close what is older and not read. Waits for nobody: what is in use now is closed later.
+        """Advance to a barrier: close what is older and not read. Waits for nobody: what is in use now is closed later.
 
         ``keep_global``: open the global tables, which are at this barrier now, and will be read further by the next
         epoch."""

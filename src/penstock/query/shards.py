@@ -99,7 +99,7 @@ class LocalShards:
             return True
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for path in self._opened:
             state = LmdbState.opened(path)
             if state is not None:

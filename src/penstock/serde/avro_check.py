@@ -121,7 +121,7 @@ def _record(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> A
 
 
 def misfit(value: Any, schema: Any, named: Mapping[str, Any], place: str = "value") -> str | None:
-    """Say what does not fit, where, and what the schema has there; None if all does.
+    """Explain what does not fit, where, and what the schema has there; None if all does.
 
     >>> misfit({"ids": [1, "two"]}, {"type": "map", "values": {"type": "array", "items": "long"}}, {})
     "value['ids'][1] is 'two' (str), the schema says long"

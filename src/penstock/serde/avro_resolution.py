@@ -21,7 +21,7 @@ _PROMOTED = {
 
 
 def unresolved(writer: Any, reader: Any) -> str | None:
-    """Say what the reader's schema cannot take from the writer's; None if nothing speaks against it.
+    """Explain what the reader's schema cannot take from the writer's; None if nothing speaks against it.
 
     >>> unresolved("int", "long"), unresolved("long", "string")
     (None, 'value was written as long and is read as string')

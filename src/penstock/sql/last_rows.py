@@ -26,7 +26,7 @@ class KeyedRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.times)
 
     def take(self, places: Any) -> KeyedRows:

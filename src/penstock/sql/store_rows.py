@@ -51,7 +51,7 @@ class StoreRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.times)
 
     def take(self, places: Any) -> StoreRows:

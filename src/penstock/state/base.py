@@ -127,7 +127,7 @@ class ShardState(Protocol):
         ...
 
     def release(self) -> None:
-        """Let go of the read view (call it when a task ends): old pages can be reused, the next read sees the newest
+        """Release the read view (call it when a task ends): old pages can be reused, the next read sees the newest
         state."""
         ...
 
@@ -236,14 +236,14 @@ class Store(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not tell of its changes")
 
     def reach(self) -> None:  # noqa: B027 - most stores keep no time
-        """Come to the time of the clock: called in front of a record. The record's own time is taken in when it is written."""
+        """Advance to the time of the clock: called in front of a record. The record's own time is taken in when it is written."""
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the changelog does not tell of the store at a barrier, as plain data (text, numbers, lists)."""
         return {}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:  # noqa: B027 - most stores are told everything by their changelog
-        """Take in what ``snapshot`` returned at the barrier that this store was brought up to.
+        """Restore what ``snapshot`` returned at the barrier that this store was brought up to.
 
         Steps of an epoch that share a store each tell of it: the one that is further counts, in any order.
         """

@@ -133,7 +133,7 @@ class BufferStore(Store):
         self._dirty[raw_key] = held.timestamp
 
     def holds(self, key: Any) -> bool:
-        """Say whether an update of this key waits."""
+        """Return whether an update of this key waits."""
         return self._write_key(key) in self._rows
 
     def prior(self, key: Any) -> Any:
@@ -146,7 +146,7 @@ class BufferStore(Store):
         return {"evicted": self.evicted}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
+        """Restore what ``snapshot`` returned."""
         self.evicted = max(self.evicted, snapshot.get("evicted", -1))
 
     def seal(self) -> Sealed:

@@ -91,7 +91,7 @@ class ChangelogBuffer:
         self.size = 0
 
     def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
-        """Take in rows, newer than those before."""
+        """Add rows, newer than those before."""
         named, held = pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary())
         self.rows += len(keys)
         self.size += int(named.nbytes + held.nbytes)
@@ -134,7 +134,7 @@ class Segmenting:
         self.segments: dict[int, ChangelogBuffer] = {}
 
     def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
-        """Take in rows, newer than those before."""
+        """Add rows, newer than those before."""
         numbers = self._numbers(keys)
         order = np.argsort(numbers, kind="stable")
         for mine in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if keys else ():

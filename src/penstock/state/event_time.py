@@ -21,5 +21,5 @@ class EventTime:
         self.now = -1
 
     def reach(self, time: int) -> None:
-        """Take in how far the sources have come."""
+        """Observe how far the sources have come."""
         self.now = time if time < 0 or not self.hold else max(time - self.hold, 0)

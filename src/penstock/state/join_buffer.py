@@ -133,7 +133,7 @@ class JoinBufferStore(Store):
         return {"sequence": self._sequence}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
+        """Restore what ``snapshot`` returned."""
         self._sequence = max(self._sequence, snapshot["sequence"])
 
     def seal(self) -> Sealed:

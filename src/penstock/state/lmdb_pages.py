@@ -95,7 +95,7 @@ class PageSums:
         self._page_size = 0
 
     def follow(self) -> None:
-        """Take in the last transaction: to be called after each one."""
+        """Observe the last transaction: to be called after each one."""
         descriptor = os.open(self._data, os.O_RDONLY)
         try:
             meta = _newest_meta(descriptor)

@@ -1,4 +1,4 @@
-"""The maps of a shard at one moment, for a reader of its own: any thread, whatever is written meanwhile.
+"""A read-only view of the maps of a shard at one moment, for any thread, whatever is written meanwhile.
 
 `LmdbState.snapshot` makes one. It is a read transaction of its own (a second one of the same moment where there are
 runs, which are read where they lie). Every use of a transaction is under the guard of the environment: a transaction
@@ -96,11 +96,11 @@ class LmdbSnapshot:
         return self._view is not None
 
     def close(self) -> None:
-        """Let LMDB use the pages of the moment again."""
+        """Close the read transactions, so that LMDB can reuse the pages."""
         self.end("it is closed")
 
     def end(self, why: str) -> None:
-        """Close it, and tell whoever reads on why."""
+        """Close the snapshot; reads after that raise the given reason."""
         with self._guard:
             views, self._view, self._wide = (self._view, self._wide), None, None
             for view in views:

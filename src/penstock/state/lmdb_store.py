@@ -364,7 +364,7 @@ class LmdbState:
         self._seen = generation, maps, any(runs for _, runs in entries.values())
 
     def _use(self) -> None:
-        """Have the environment open, and count it as used now."""
+        """Open the environment if it is not open, and mark it as used now."""
         self._check()
         if self._environment is None:
             self._open_environment()

@@ -103,7 +103,7 @@ class OverlayState:
         raise NotImplementedError("an overlay is not written to")
 
     def release(self) -> None:
-        """Let go of the base's read view."""
+        """Release the base's read view."""
         self._base.release()
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ class Restorer:
         return self._held >= MOST_ROWS or size >= MOST_BYTES
 
     def add(self, keys: list[bytes], values: list[bytes | None], times: list[int]) -> None:
-        """Take in rows that come after those before."""
+        """Add rows that come after those before."""
         self._held += len(keys)
         if self._columns is None or self._held <= FEW:
             self._rows += zip(keys, values, times, strict=True)

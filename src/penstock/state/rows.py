@@ -258,12 +258,12 @@ class RowStore(KeyValueVerbs):
         return self._expiry is not None
 
     def keep_time(self, clock: EventTime) -> None:
-        """Let rows end by this clock."""
+        """Expire rows by this clock."""
         if self._expiry is not None:
             self._expiry.clock = clock
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         if self._expiry is not None:
             self._expiry.reach()
 
@@ -455,7 +455,7 @@ class RowStore(KeyValueVerbs):
         return {} if self._expiry is None else {"time": self._expiry.time.observed}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
+        """Restore what ``snapshot`` returned."""
         if self._expiry is not None:
             self._expiry.time.advance(snapshot["time"])
 

@@ -95,7 +95,7 @@ class Segmented:
     # ---- time
 
     def observe(self, time: int) -> bool:
-        """Take in the time of a put; say whether a row of that time may still be put."""
+        """Observe the time of a put; say whether a row of that time may still be put."""
         if self.clock is not None:
             self.reach()
         elif time > self.observed:
@@ -103,7 +103,7 @@ class Segmented:
         return time >= self.oldest
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         if self.clock is not None and self.clock.now >= 0:
             time = self.put_time(self.clock.now)
             if time != self.observed:
@@ -399,7 +399,7 @@ class Segmented:
         return numbers
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned, of this store or of another step's: what is further counts."""
+        """Restore what ``snapshot`` returned, of this store or of another step's: what is further counts."""
         times = (
             [snapshot["time"]] if "time" in snapshot else [time for _, time in snapshot["times"]]
         )  # of versions before

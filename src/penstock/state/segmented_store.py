@@ -101,7 +101,7 @@ class SegmentedStore(Store):
         self.rows.clock = clock
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         self.rows.reach()
 
     def keep_for_later(self) -> None:
@@ -241,7 +241,7 @@ class SegmentedStore(Store):
         return self.rows.snapshot()
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
+        """Restore what ``snapshot`` returned."""
         self.rows.resume(snapshot)
 
     def seal(self) -> Sealed:

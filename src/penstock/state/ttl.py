@@ -101,7 +101,7 @@ class RowExpiry:
         return timestamp
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         if self.clock is not None:
             self.time.advance(self.clock.now)
 
@@ -138,7 +138,7 @@ class RowExpiry:
         return [key for _, key in sorted(found) if self.is_due(key, horizon)]
 
     def is_due(self, key: bytes, horizon: int) -> bool:
-        """Say whether a reader would find an expired row under this key."""
+        """Return whether a reader would find an expired row under this key."""
         row = self._rows.lookup(key)
         return row is not None and row.timestamp <= horizon
 

@@ -44,7 +44,7 @@ WRITING = frozenset(
 
 
 def no_verb(spec: StoreSpec, verb: str, verbs: Iterable[str]) -> VerbError:
-    """Say that a view of a store does not have a verb, and what it has."""
+    """Report that a view of a store does not have a verb, and what it has."""
     if verb in WRITING:
         return VerbError(f"store {spec.name!r} is read-only here: it has no {verb!r}")
     known = sorted(verbs)

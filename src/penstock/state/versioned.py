@@ -110,15 +110,15 @@ class VersionedStore(Store):
 
     @property
     def keeps_time(self) -> bool:
-        """The history ends."""
+        """True: versions expire when the history retention has passed."""
         return True
 
     def keep_time(self, clock: EventTime) -> None:
-        """Let versions end by this clock."""
+        """Expire versions by this clock."""
         self._clock = clock
 
     def reach(self) -> None:
-        """Come to the time of the clock."""
+        """Advance the store to the time of the clock."""
         if self._clock is not None and self._clock.now >= 0:
             self._time.observed = self._clock.now
 
@@ -179,7 +179,7 @@ class VersionedStore(Store):
         return {"time": self._time.observed}
 
     def resume(self, snapshot: Mapping[str, Any]) -> None:
-        """Take in what ``snapshot`` returned."""
+        """Restore what ``snapshot`` returned."""
         self._time.advance(snapshot["time"])
 
     def seal(self) -> Sealed:

@@ -36,7 +36,7 @@ def check_function(function: Any, verb: str, *arguments: str) -> Callable[..., A
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Tell if a function can be called with so many arguments; one that does not say can.
+    """Return whether a function can be called with so many arguments; one that does not say can.
 
     >>> takes(lambda key, value: value, 1)
     False

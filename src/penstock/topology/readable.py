@@ -62,7 +62,7 @@ class ReadableTopology:
 
     @property
     def wrapper(self) -> Wrapper | None:
-        """What goes around every processor node when it is opened, if anything."""
+        """The wrapper of every processor node, applied when it is opened; None: there is none."""
         return self._wrapper
 
     def node(self, name: str) -> Node:

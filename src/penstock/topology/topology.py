@@ -211,12 +211,12 @@ class Topology(ReadableTopology):
         return self
 
     def add_internal_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """Say that a topic belongs to the application: its name gets the application's prefix."""
+        """Declare that a topic belongs to the application: its name gets the application's prefix."""
         self._internal_topics[name] = InternalTopic(name, partitions)
         return self
 
     def copartition(self, sources: Iterable[str]) -> Topology:
-        """Say that the topics of these source nodes must have the same number of partitions."""
+        """Declare that the topics of these source nodes must have the same number of partitions."""
         self._copartitions.append(tuple(sorted(set(sources))))
         return self
 

@@ -29,7 +29,7 @@ class Executor(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Let a run in another thread fail now."""
+        """Cancel a run in another thread."""
         ...
 
 
@@ -41,5 +41,5 @@ class Jobs(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is kept from job to job."""
+        """Release what is kept from job to job."""
         ...

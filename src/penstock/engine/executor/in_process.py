@@ -282,11 +282,11 @@ class InProcessExecutor:
     def punctuate_wall_clock(self) -> None:
         """Run the wall-clock punctuators that are due, shard by shard."""
         for task in self.tasks:
-            due = task.wall_clock_due
+            due = task.punctuation.due
             if due is not None and due <= self._clock.now_ms():
                 awake = self.touch(task.shard)
                 awake.time.start(self._timelines(), nodes=())
-                awake.punctuate()
+                awake.punctuation.punctuate()
 
     # time
 

@@ -37,7 +37,7 @@ class InProcessJobs:
             _be_a_driver()
 
     def close(self) -> None:
-        """Let go of what a worker keeps from epoch to epoch."""
+        """Release what a worker keeps from epoch to epoch."""
         close_worker(self._identity)
 
 

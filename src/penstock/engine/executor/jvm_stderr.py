@@ -69,7 +69,7 @@ class JvmStderr:
         return " | ".join(line for line in self.kept if line)[-1500:]
 
     def ran_out_of_memory(self) -> bool:
-        """Whether a process that has ended said that this was for want of memory."""
+        """Whether a process that has ended reported that it ran out of memory."""
         self._thread.join(1)
         return self._no_memory
 
@@ -90,7 +90,7 @@ class JvmStderr:
             self._sift(line)
 
     def _sift(self, line: str) -> None:
-        """Pass a line on, unless it is of the traceback of a worker that was sent home.
+        """Forward a line, unless it belongs to the traceback of a worker that Spark has ended.
 
         Spark closes the socket of a worker that had nothing to do for a minute, and its daemon tells the world that it was closed.
         Workers are sent home together, and their lines come in any order between each other's: what is held back is let go when

@@ -59,7 +59,7 @@ class _ProgramPickler(_CloudPickler):  # type: ignore[misc]
         self.classes: list[type] = []
 
     def reducer_override(self, obj: Any) -> Any:
-        """Say how a class goes that the workers cannot import, and leave the rest to ``cloudpickle``."""
+        """Describe how a class goes that the workers cannot import, and leave the rest to ``cloudpickle``."""
         if obj is dataclasses.MISSING:  # there is one of it, which fields without a default are known by
             return "MISSING"
         if isinstance(obj, type) and not _is_importable(obj):

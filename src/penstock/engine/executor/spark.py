@@ -92,11 +92,6 @@ class SparkExecutor:
             self._resident = ResidentTasks(self._serve, min(self._cores, stage.lanes))
 
     @property
-    def parallelism(self) -> int:
-        """How many tasks run at a time."""
-        return self._cores
-
-    @property
     def resident_tasks(self) -> int:
         """How many resident tasks are connected."""
         return 0 if self._resident is None else self._resident.connected
@@ -170,7 +165,7 @@ class SparkExecutor:
         return partial(function, self._broadcast, self._identity, encode_request(request), *given)
 
     def cancel(self) -> None:
-        """Let an epoch that runs in another thread fail now."""
+        """Cancel an epoch that runs in another thread."""
         self._session.sparkContext.cancelJobGroup(self._identity)
 
     def _name_job(self, name: str) -> None:
@@ -183,7 +178,7 @@ class SparkExecutor:
             self._session.sparkContext.setJobDescription(name)
 
     def close(self) -> None:
-        """Let go of the broadcast; the session stays."""
+        """Release the broadcast; the session stays."""
         if self._resident is not None:
             self._resident.close()
         if self._has_resources:
@@ -234,7 +229,7 @@ def shared_out(ranges: Iterable[Range], most: int) -> list[list[Range]]:
 
 
 def step_names(steps: Iterable[Step]) -> str:
-    """Say what the steps of a plan run, each by its first node and its last.
+    """Explain what the steps of a plan run, each by its first node and its last.
 
     >>> step_names([Step(0, ("lines",), ("lines", "words", "words-sink"), ()), Step(1, ("words",), ("words",), ())])
     'step 0 (lines … words-sink), step 1 (words)'

@@ -240,7 +240,7 @@ def _why_ended(error: Exception) -> str:
 
 
 def _gist(error: Exception) -> str:
-    """Say in a few lines what went wrong inside Spark."""
+    """Explain in a few lines what went wrong inside Spark."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Caused by" in line or "Error" in line or "Exception" in line]
     return " | ".join((telling or lines)[:3])[:1500].lstrip(": ")

@@ -81,7 +81,7 @@ class ClusterClient:
             raise
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """Be told that somebody else coordinates."""
+        """Note that somebody else coordinates."""
         self._coordinators.pop((kind, key), None)
 
     def count(self, topic: str) -> int | None:
@@ -105,7 +105,7 @@ class ClusterClient:
                 self._leaders |= {(topic.name, number): leader for number, leader in topic.leaders.items()}
 
     def forget_topic(self, topic: str) -> None:
-        """Be told that what is known of a topic may be wrong."""
+        """Note that what is known of a topic may be wrong."""
         self._counts.pop(topic, None)
         for partition in [partition for partition in self._leaders if partition[0] == topic]:
             del self._leaders[partition]
@@ -136,7 +136,7 @@ class ClusterClient:
         return self._versions.get(api.key, -1)
 
     def close(self) -> None:
-        """Let go of the connections, and forget who coordinates."""
+        """Close the connections, and forget who coordinates."""
         for connection in self._asking.values():
             connection.close()
         self._asking.clear()

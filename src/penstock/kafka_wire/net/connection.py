@@ -74,7 +74,7 @@ class BrokerConnection:
         return self.is_open and (bool(self._under_way) or not 0 < self._settings.idle_seconds * 1e6 < idle)
 
     def close(self) -> None:
-        """Let go of it; answers under way are lost."""
+        """Close it; answers under way are lost."""
         self._socket.close()
 
     def ask(self, api: Api[T], body: bytes) -> T:

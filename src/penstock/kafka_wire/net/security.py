@@ -1,4 +1,4 @@
-"""Who we are and whom we talk to: TLS from the ssl.* settings, and the two ways of SASL, PLAIN and SCRAM (RFC 5802)."""
+"""Encryption and authentication: TLS from the ssl.* settings, and SASL by PLAIN and SCRAM (RFC 5802)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _file(folder: str, given: Mapping[str, str], name: str) -> str | None:
 
 
 def authenticate(settings: ProducerSettings, exchange: Exchange) -> None:
-    """Tell a broker who we are."""
+    """Authenticate to a broker by SASL."""
     if settings.mechanism == "PLAIN":
         exchange(f"\0{settings.username}\0{settings.password}".encode())
     else:
@@ -64,7 +64,7 @@ def authenticate(settings: ProducerSettings, exchange: Exchange) -> None:
 
 
 def _scram(settings: ProducerSettings, exchange: Exchange, hashed: Callable[[], hashlib._Hash]) -> None:
-    """Prove to know the password, and have the broker prove it, too, without saying it."""
+    """Authenticate by SCRAM: both sides prove that they know the password without sending it."""
     name = hashed().name
     nonce = secrets.token_hex(16)
     escaped = settings.username.replace("=", "=3D").replace(",", "=2C")

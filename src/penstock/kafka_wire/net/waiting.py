@@ -44,7 +44,7 @@ class Backoff:
         return (stopwatch_us() - self._since) / 1e6
 
     def go_on(self) -> None:
-        """Be told that something went on: the waiting begins anew."""
+        """Note that something went on: the waiting begins anew."""
         self._since = stopwatch_us()
         self._pause = self._settings.backoff_seconds
 

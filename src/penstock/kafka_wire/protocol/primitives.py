@@ -44,12 +44,12 @@ class Encoder:
         return self
 
     def string(self, text: str) -> Encoder:
-        """Add a text."""
+        """Add a string."""
         encoded = text.encode()
         return self.int16(len(encoded)).raw(encoded)
 
     def nullable(self, text: str | None) -> Encoder:
-        """Add a text that may be missing."""
+        """Add a nullable string."""
         return self.int16(-1) if text is None else self.string(text)
 
     def blob(self, data: bytes) -> Encoder:
@@ -65,7 +65,7 @@ class Encoder:
         return self
 
     def compact(self, text: str | None) -> Encoder:
-        """Add a text that may be missing, as newer requests have it."""
+        """Add a nullable compact string, as flexible request versions have it."""
         if text is None:
             return self.varint(0)
         encoded = text.encode()
@@ -85,7 +85,7 @@ class Encoder:
         return self
 
     def done(self) -> bytes:
-        """Return everything."""
+        """Return the bytes of the request."""
         return bytes(self._data)
 
 
@@ -126,11 +126,11 @@ class Decoder:
         return int.from_bytes(self.raw(8), "big", signed=True)
 
     def string(self) -> str:
-        """Take a text."""
+        """Take a string."""
         return self.raw(self.int16()).decode()
 
     def nullable(self) -> str | None:
-        """Take a text that may be missing."""
+        """Take a nullable string."""
         size = self.int16()
         return None if size < 0 else self.raw(size).decode()
 
@@ -153,7 +153,7 @@ class Decoder:
             shift += 7
 
     def tags(self) -> None:
-        """Skip what newer brokers add."""
+        """Skip the tagged fields."""
         for _ in range(self.varint()):
             self.varint()
             self.raw(self.varint())

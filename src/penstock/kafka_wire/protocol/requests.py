@@ -45,7 +45,7 @@ class Api(Generic[T]):
 
 
 class Identity(NamedTuple):
-    """Who a producer is to the cluster: an id, and how often it was taken over."""
+    """The producer id and epoch."""
 
     id: int
     epoch: int
@@ -212,14 +212,14 @@ def init_producer(transactional_id: str | None, timeout_ms: int, identity: Ident
 
 
 def add_partitions(transactional_id: str, identity: Identity, partitions: Iterable[TopicPartition]) -> bytes:
-    """Tell which partitions take part in the transaction."""
+    """Announce the partitions that take part in the transaction."""
     return _topics(
         _who(transactional_id, identity), dict.fromkeys(partitions), lambda out, item: out.int32(item[0])
     ).done()
 
 
 def add_offsets(transactional_id: str, identity: Identity, group: str) -> bytes:
-    """Tell that a group's offsets take part in the transaction."""
+    """Announce that a group's offsets take part in the transaction."""
     return _who(transactional_id, identity).string(group).done()
 
 
