@@ -230,6 +230,7 @@ class Attempts:
         self.meters.count(epoch)
         self._tracer.committed(work, epoch.records, epoch.kind)
         self.meters.changelog_rows += work.changed
+        self.meters.add_latencies(work.rows, now)
         self.meters.produced_bytes += work.written_bytes
 
     def _notify(self, step: str, work: Work) -> None:

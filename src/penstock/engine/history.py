@@ -30,6 +30,14 @@ class StepNow(NamedTuple):
     since_us: int
 
 
+class Stall(NamedTuple):
+    """Why an epoch is run again and again, and since when. ``away``: the broker does not answer."""
+
+    reason: str
+    away: bool
+    since_us: int
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedEpoch:
     """A committed epoch. Times of its steps and of the phases of its lanes are in microseconds."""

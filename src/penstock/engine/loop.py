@@ -11,7 +11,7 @@ from penstock.engine.attempt import Attempts
 from penstock.engine.committed_state import CommittedState
 from penstock.engine.due_work import DueWork
 from penstock.engine.epoch import FINAL, RETRYING, EpochAction, EpochEvent, EpochMachine, EpochState
-from penstock.engine.history import StepNow
+from penstock.engine.history import Stall, StepNow
 from penstock.engine.production_errors import keep_failed_record
 from penstock.engine.retry_policy import RetryPolicy
 from penstock.errors import BrokerError, EngineError, ProductionError
@@ -38,6 +38,8 @@ class Loop:
         self.meters = attempts.meters
         #: what is being done, for those who watch; None: nothing, the loop rests
         self.now: StepNow | None = None
+        #: why the epoch at hand is run again, and since when; None: it is not
+        self.stall: Stall | None = None
         self._due = due
         self._input = attempts.input
         self._context = attempts.context
@@ -102,6 +104,7 @@ class Loop:
             if action is not EpochAction.PROCEED and error is not None:
                 error = self._act(action, state, error)
         self.now = None
+        self._end_stall()
         if state is EpochState.FAILED and error is not None:
             keep_failed_record(self._context, error)
             raise error
@@ -132,6 +135,7 @@ class Loop:
             self.attempts.halve(error)
         if action in RETRYING:
             self.attempts.meters.retries[type(error).__name__] += 1
+            self._begin_stall(error)
             self.history.failed(self._context.clock.now_ms(), self.committed.epoch + 1, state.value, error)
             try:
                 self._policy.retry(f"epoch {self.committed.epoch + 1}, {state}", error, self.attempts.ranges)
@@ -140,6 +144,17 @@ class Loop:
                 return last
             self.totals.retries += state is not EpochState.CHOOSE
         return None  # the error holds on to the rows of the attempt that failed
+
+    def _begin_stall(self, error: BaseException) -> None:
+        away = isinstance(error, BrokerError) and error.retriable
+        if self.stall is None or self.stall.away != away:
+            self._end_stall()
+            self.stall = Stall(type(error).__name__, away, stopwatch_us())
+
+    def _end_stall(self) -> None:
+        stall, self.stall = self.stall, None
+        if stall is not None and stall.away:
+            self.meters.unavailable_us += stopwatch_us() - stall.since_us
 
     def wake(self) -> None:
         """Look for work now."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.batch.batch import Batch
 from penstock.batch.fallback import Undecodable
-from penstock.clock import Clock
+from penstock.clock import Clock, stopwatch_ns
 from penstock.errors import ProcessingError, TopologyError
 from penstock.lane.closures import guard, wrap
 from penstock.lane.context import NodeContext
@@ -28,7 +28,7 @@ from penstock.operators.async_map import Calls, CallSpec
 from penstock.operators.base import Forward
 from penstock.plan.batch_paths import BatchPaths
 from penstock.plan.feeds import Feed, forwarded_at_once
-from penstock.processor.node_meter import ALL_CALLS, ONE_OF, NodeMeter
+from penstock.processor.node_meter import ALL_CALLS, ONE_OF, PUNCTUATION_SECONDS, NodeMeter
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType, merged_snapshots
 from penstock.processor.resources import Resources
 from penstock.processor.timers import Stoppable
@@ -39,6 +39,7 @@ from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.schedule import Schedule
 from penstock.serde import Serde
 from penstock.state.base import MOST_FLUSHES, Sealed, ShardState
+from penstock.state.buffer import BufferStore
 from penstock.state.cache import CacheBudget
 from penstock.state.changes import TableChanges
 from penstock.state.open import open_store
@@ -323,6 +324,7 @@ class Task:
         self.drop_at(node, reason)
         source = self.source_of(self.origin.topic)
         if source is not None and source.late is LatePolicy.dead_letter:
+            self.meter.count("records_late_total", "dead_letter")
             origin = self.origin
             headers = late_headers(origin, node, start, end, now)
             topic = self.config["dead_letter_topic"]
@@ -391,13 +393,15 @@ class Task:
         sub = (WOKEN, self.shard) if origin.topic is None else (PUNCTUATED, self._numbers[node], self.shard)
         self.placed = origin._replace(key=None, value=None, headers=(), sub=sub)
         self.origin = NO_ORIGIN._replace(timestamp=timestamp)
-        self.meter.count("punctuations_total", node, "wall_clock" if origin.topic is None else "stream")
+        clock, began = "wall_clock" if origin.topic is None else "stream", stopwatch_ns()
+        self.meter.count("punctuations_total", node, clock)
         try:
             self.meter.timed(node, f, timestamp)
             self._forward_at_once()
         except Exception as error:
             self.errors.handle_timed(node, timestamp, error)
         finally:
+            self.meter.spread(PUNCTUATION_SECONDS, node, clock).add((stopwatch_ns() - began) / 1e9)
             self.placed = None
 
     def run_timed(self, node: str, f: Callable[[int], None], now: int, origin: Origin) -> None:
@@ -489,6 +493,10 @@ class Task:
             "  remedy:   write only what has changed, or give that store cached=False",
             origin=self.origin,
         )
+
+    def buffers(self) -> list[tuple[str, BufferStore]]:
+        """Return the buffers of the suppress nodes."""
+        return [(name, store) for name, store in self.stores.items() if isinstance(store, BufferStore)]
 
     def seal(self) -> dict[str, Sealed]:
         """Hand out the epoch's writes by store."""
