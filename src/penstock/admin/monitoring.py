@@ -96,7 +96,17 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "process_resident_bytes",
         ),
     ),
-    ("Queries and HTTP", ("queries_total", "query_seconds", "open_snapshots", "subscribers", "http_requests_total")),
+    (
+        "Queries and HTTP",
+        (
+            "queries_total",
+            "query_seconds",
+            "open_snapshots",
+            "subscribers",
+            "http_requests_total",
+            "registry_requests_total",
+        ),
+    ),
 )
 #: which application a panel shows
 CHOSEN = 'application_id=~"$application"'
