@@ -103,6 +103,7 @@ COMPARED = {
         "spark-streaming",
         "spark-tws",
     ),
+    "penstock-watched": ("penstock-unwatched",),
     "penstock-alo": ("java-alo",),
 }
 

@@ -3,8 +3,8 @@
     python -m bench.peers.program job bootstrap application-id exactly_once|at_least_once lanes state-dir in,in out [name=value ...]
 
 What follows are settings of Penstock; those that begin with ``job.`` are the job's own, ``job.profile`` tells the metrics every
-second, ``job.http`` is the port of its look-ups. It prints a line for each state and for a restore, ends at the end of its standard
-input or at SIGTERM, and tells its metrics at last.
+second, ``job.http`` is the port of its look-ups, ``job.watched`` lets somebody watch it. It prints a line for each state and for a
+restore, ends at the end of its standard input or at SIGTERM, and tells its metrics at last.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -51,11 +52,17 @@ def keep_telling(app: App, over: threading.Event) -> None:
         tell_metrics(app)
 
 
+def watch(app: App) -> None:
+    """Let a process of a session of its own do what Prometheus and the page do, until this one ends."""
+    command = [sys.executable, "-m", "bench.watching", f"http://{app.admin_address}"]
+    subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
 def main(arguments: list[str]) -> None:
     job, bootstrap, application_id, guarantee, lanes, state_dir, sources, target, *given = arguments
     settings: dict[str, Any] = dict(setting.split("=", 1) for setting in given)
     options = {name.removeprefix("job."): settings.pop(name) for name in list(settings) if name.startswith("job.")}
-    profile = options.pop("profile", None)
+    profile, watched = options.pop("profile", None), options.pop("watched", None)
     if port := options.pop("http", None):
         settings["admin"] = port
     module = importlib.import_module(f"bench.workloads.{job}")
@@ -71,6 +78,8 @@ def main(arguments: list[str]) -> None:
     app.on_state_change(announce)
     app.on_restore(announce_restore)
     over = threading.Event()
+    if watched:
+        app.hooks["POST_START"].append(watch)
     threading.Thread(target=end_with_input, daemon=True).start()
     if profile:
         threading.Thread(target=keep_telling, args=(app, over), daemon=True).start()

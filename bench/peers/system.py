@@ -102,6 +102,16 @@ def _penstock(guarantee: str) -> Callable[[Task], list[str]]:
     return lambda task: [sys.executable, "-m", "bench.peers.program", *task.arguments(guarantee)]
 
 
+def _unwatched(task: Task) -> list[str]:
+    """Nothing is counted or measured of nodes, and there is no server."""
+    return ["env", "PENSTOCK_METERS=0", *_penstock("exactly_once")(task)]
+
+
+def _watched(task: Task) -> list[str]:
+    """All is measured; somebody scrapes it and has the page open."""
+    return [*_penstock("exactly_once")(task), "admin=127.0.0.1:0", "job.watched=1"]
+
+
 def _penstock_before(task: Task) -> list[str]:
     """Another checkout of Penstock, with an environment of its own, so that two versions are measured in one run."""
     checkout = os.environ.get(BEFORE)
@@ -134,6 +144,8 @@ SYSTEMS = {
         ),
         System("penstock", "Penstock, exactly once", _penstock("exactly_once")),
         System("penstock-before", "Penstock, another version", _penstock_before),
+        System("penstock-unwatched", "Penstock, nothing measured", _unwatched),
+        System("penstock-watched", "Penstock, scraped and with its page open", _watched),
         System("penstock-alo", "Penstock, at least once", _penstock("at_least_once")),
         System("quixstreams", "quixstreams, one process", _quix(1), QUIX_JOBS, QUIX_RECORDS, lives=False),
         System("quixstreams-2", "quixstreams, two processes", _quix(2), QUIX_JOBS, QUIX_RECORDS, lives=False),

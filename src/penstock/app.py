@@ -283,6 +283,11 @@ class App:
         return self._paused
 
     @property
+    def failures(self) -> dict[str, int]:
+        """How often each kind of error has ended the application, also where it was started again."""
+        return dict(self._uncaught.kinds)
+
+    @property
     def error(self) -> BaseException | None:
         """What ended the application, if it failed."""
         return self._error
@@ -393,6 +398,7 @@ class App:
         try:
             self._go()
         except BaseException as error:
+            self._uncaught.kinds[type(error).__name__] += not self._stop.is_set()
             if self._stop.is_set() and isinstance(error, EngineError):
                 # Spark was asked to end, too: what is not committed is not lost
                 logger.warning("%s ends at its last barrier: %s", self.application_id, error)

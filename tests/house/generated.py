@@ -24,11 +24,12 @@ the nearest match. The test driver takes the same settings; those of Kafka's cli
 
 {table}
 
-Three more variables of the environment choose between bodies that give the same results; `penstock doctor` shows which are used.
+Four more variables of the environment choose between bodies that give the same results; `penstock doctor` shows which are used.
 
 | variable | meaning |
 | --- | --- |
 | `PENSTOCK_KERNELS=0` | Run all records one by one, never as batches. |
+| `PENSTOCK_METERS=0` | Leave out what is counted and measured of nodes, to see what that costs. |
 | `PENSTOCK_NATIVE=0` | Use the Python twins of all loops in C, as where no compiler was there when Penstock was installed. |
 | `PENSTOCK_WIRE=0` | Write with librdkafka's producer, not our own (`kafka_wire`), as with client settings that only it knows. |
 """

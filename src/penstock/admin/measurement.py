@@ -11,7 +11,7 @@ from penstock.admin.inspection import installed_version
 from penstock.admin.metric_table import BY_NAME, Metric, MetricKind, user_metric
 from penstock.admin.processes import resident_bytes
 from penstock.admin.served_app import ServedApp
-from penstock.clock import SystemClock
+from penstock.clock import SystemClock, stopwatch_us
 from penstock.distribution import Distribution
 from penstock.engine.final_results import final_metric
 from penstock.engine.fingerprint import fingerprint
@@ -21,9 +21,13 @@ from penstock.engine.totals import Totals
 from penstock.plan.plan import Plan
 from penstock.query.service import Queries
 from penstock.serde.registry.client import REQUESTS
+from penstock.state.spec import StoreKind
+from penstock.topology.node import SinkNode
 
 #: requests of the lanes come with their reports
 REGISTRY_REQUESTS = "registry_requests_total"
+#: reasons of records that are after the end of their window
+LATE = ("late_window", "late_join", "late_session", "late_record")
 
 
 class Sample(NamedTuple):
@@ -41,6 +45,7 @@ def measure(running: ServedApp) -> Iterator[Sample]:
         yield Sample("lanes", (), running.engine.stage.lanes)
         if running.engine.queries is not None:
             yield from _of_queries(running.engine.queries)
+            yield from _of_stores(running.engine.queries, running.engine.stage.plan)
         yield from _of_machine(running.engine.stage.state_dir)
         if running.engine.executor is not None:
             yield Sample("resident_tasks", (), running.engine.executor.resident_tasks)
@@ -51,7 +56,7 @@ def measure(running: ServedApp) -> Iterator[Sample]:
         yield from _of_user(loop.totals)
         yield from _of_output(loop, running.app.config["dead_letter_topic"])
         if running.engine is not None:
-            yield from _of_plan(loop.totals, running.engine.stage.plan)
+            yield from _of_plan(loop, running.engine.stage.plan)
 
 
 def user_table(running: ServedApp) -> dict[str, Metric]:
@@ -82,12 +87,14 @@ def _of_application(running: ServedApp) -> Iterator[Sample]:
         yield Sample("state", (str(state),), int(app.state is state))
     yield Sample("paused", (), int(app.paused))
     yield Sample("shards", (), config["shards"])
+    yield from _counts("failures_total", app.failures)
     if app.started_at is not None:
         yield Sample("start_time_seconds", (), app.started_at / 1000)
     progress = app.restore_progress
     if progress is not None:
-        yield Sample("restore_rows_total", (), progress.restored)
-        yield Sample("restore_remaining", (), progress.left)
+        for store in progress.rows.keys() | progress.stores.keys():
+            yield Sample("restore_rows_total", (store,), progress.rows.get(store, 0))
+            yield Sample("restore_remaining", (store,), progress.stores.get(store, 0))
     if app.restored_at is not None and app.started_at is not None:
         yield Sample("restore_duration_seconds", (), (app.restored_at - app.started_at) / 1000)
 
@@ -119,7 +126,15 @@ def _of_epochs(loop: Loop) -> Iterator[Sample]:
         yield Sample("epoch_bytes", (), meters.bytes)
     for (topic, partition), count in dict(totals.read).items():
         yield Sample("records_consumed_total", (topic, str(partition)), count)
-    yield Sample("bytes_consumed_total", (), meters.consumed_bytes)
+    for (topic, partition), size in dict(totals.read_bytes).items():
+        yield Sample("bytes_consumed_total", (topic, str(partition)), size)
+    stalls = loop.attempts.stalls
+    stall = stalls.now
+    if stall is not None:
+        yield Sample("commit_stall_seconds", (stall.reason,), (stopwatch_us() - stall.since_us) / 1e6)
+    away = stopwatch_us() - stall.since_us if stall is not None and stall.away else 0
+    yield Sample("broker_unavailable_seconds_total", (), (stalls.unavailable_us + away) / 1e6)
+    yield from _late(totals)
 
 
 def _of_input(loop: Loop) -> Iterator[Sample]:
@@ -142,8 +157,31 @@ def _of_input(loop: Loop) -> Iterator[Sample]:
         yield Sample("event_time_lag_seconds", (topic,), (now - watermark) / 1000)
 
 
-def _of_plan(totals: Totals, plan: Plan) -> Iterator[Sample]:
+def _late(totals: Totals) -> Iterator[Sample]:
+    kept = totals.events.get(("records_late_total", ("dead_letter",)), 0)
+    late = sum(count for (_, reason), count in dict(totals.dropped).items() if reason in LATE)
+    if late > kept:
+        yield Sample("records_late_total", ("drop",), late - kept)
+
+
+def _of_stores(queries: Queries, plan: Plan) -> Iterator[Sample]:
+    """Yield sizes of the stores whose rows are on this machine."""
+    for store, (entries, size) in queries.sizes().items():
+        yield Sample("store_entries", (store,), entries)
+        yield Sample("store_bytes", (store,), size)
+        if plan.topology.stores[store].kind is StoreKind.TIMERS:
+            for node in plan.topology.nodes:
+                if store in plan.topology.stores_of(node):
+                    yield Sample("timers", (node,), entries)
+
+
+def _of_plan(loop: Loop, plan: Plan) -> Iterator[Sample]:
     """Yield what the plan gives a meaning: which nodes give final results, which steps have an exchange before them."""
+    totals = loop.totals
+    sinks = {node.topic: name for name, node in plan.topology.nodes.items() if isinstance(node, SinkNode)}
+    for topic, seconds in dict(loop.attempts.meters.latencies).items():
+        yield Sample("record_latency_seconds", (sinks.get(topic, topic),), seconds)
+    yield from _stream_times(loop, plan)
     for step in plan.steps:
         if step.exchange and totals.sizes[step.level]:
             yield Sample("exchange_bytes_total", (str(step.level),), totals.sizes[step.level])
@@ -151,6 +189,19 @@ def _of_plan(totals: Totals, plan: Plan) -> Iterator[Sample]:
         metric = final_metric(plan.topology, node)
         if metric is not None:
             yield Sample(metric, (node,), work.records_out)
+
+
+def _stream_times(loop: Loop, plan: Plan) -> Iterator[Sample]:
+    """Yield how far each sub-topology is: of each index of its partitions the greatest time, of these the least."""
+    known = [each for each in loop.partition_times() if each.time >= 0]
+    times = [each for each in known if not each.idle] or known
+    for part in plan.topology.subtopologies():
+        by_index: dict[int, int] = {}
+        for each in times:
+            if each.source in part.nodes:
+                by_index[each.partition] = max(each.watermark, by_index.get(each.partition, each.watermark))
+        if by_index:
+            yield Sample("stream_time_seconds", (str(part.id),), min(by_index.values()) / 1000)
 
 
 def _of_user(totals: Totals) -> Iterator[Sample]:
@@ -181,6 +232,10 @@ def _of_output(loop: Loop, dead_letter_topic: str | None) -> Iterator[Sample]:
     events.update({(REGISTRY_REQUESTS, asked): count for asked, count in dict(REQUESTS).items()})  # by the driver
     for (metric, labels), count in events.items():
         yield Sample(metric, labels, count)
+    for (metric, labels), spread in dict(totals.spread).items():
+        yield Sample(metric, labels, spread)
+    for (metric, labels), places in dict(totals.gauges).items():
+        yield Sample(metric, labels, sum(dict(places).values()))
     for failed, count in _errors(totals).items():
         yield Sample("errors_total", failed, count)
     for node, work in dict(totals.nodes).items():

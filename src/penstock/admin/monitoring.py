@@ -13,7 +13,20 @@ from penstock.admin.metric_table import BY_NAME, Metric, MetricKind
 
 #: rows of the board: the metrics below each heading
 ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Application", ("state", "paused", "info", "start_time_seconds", "lanes", "shards", "resident_tasks", "epoch")),
+    (
+        "Application",
+        (
+            "state",
+            "paused",
+            "info",
+            "start_time_seconds",
+            "failures_total",
+            "lanes",
+            "shards",
+            "resident_tasks",
+            "epoch",
+        ),
+    ),
     (
         "Input",
         (
@@ -23,6 +36,9 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "event_time_lag_seconds",
             "watermark_timestamp_seconds",
             "partition_idle",
+            "stream_time_seconds",
+            "record_lateness_seconds",
+            "records_late_total",
             "position_offset",
             "end_offset",
         ),
@@ -38,6 +54,8 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "epoch_bytes",
             "epoch_retries_total",
             "registry_requests_total",
+            "commit_stall_seconds",
+            "broker_unavailable_seconds_total",
             "last_commit_timestamp_seconds",
             "lane_phase_seconds_total",
             "exchange_bytes_total",
@@ -53,14 +71,24 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "final_results_total",
             "suppress_emitted_total",
             "punctuations_total",
+            "punctuation_seconds",
+            "timers",
             "timers_fired_total",
+            "async_in_flight",
+            "async_call_seconds",
+            "async_retries_total",
         ),
     ),
     ("Errors", ("errors_total", "dead_letters_total", "records_dropped_total", "records_refused_total")),
-    ("Output", ("records_produced_total", "bytes_produced_total")),
+    ("Output", ("records_produced_total", "bytes_produced_total", "record_latency_seconds")),
     (
         "State",
         (
+            "store_entries",
+            "store_bytes",
+            "store_writes_total",
+            "suppress_buffer_records",
+            "suppress_buffer_bytes",
             "changelog_rows_total",
             "restore_remaining",
             "restore_rows_total",
@@ -69,7 +97,17 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "process_resident_bytes",
         ),
     ),
-    ("Queries and HTTP", ("queries_total", "query_seconds", "open_snapshots", "subscribers", "http_requests_total")),
+    (
+        "Queries and HTTP",
+        (
+            "queries_total",
+            "query_seconds",
+            "open_snapshots",
+            "subscribers",
+            "http_requests_total",
+            "registry_requests_total",
+        ),
+    ),
 )
 #: which application a panel shows
 CHOSEN = 'application_id=~"$application"'
@@ -155,7 +193,7 @@ def query_of(metric: Metric) -> str:
 def unit_of(metric: Metric) -> str:
     """Return Grafana's name of the unit of a panel."""
     base = metric.name.removesuffix("_total")
-    if base.endswith("timestamp_seconds") or base == "start_time_seconds":
+    if base.endswith("timestamp_seconds") or base in ("start_time_seconds", "stream_time_seconds"):
         return "dateTimeAsIso"
     rate = metric.kind is MetricKind.COUNTER
     if base.endswith("seconds"):

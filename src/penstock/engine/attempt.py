@@ -23,6 +23,7 @@ from penstock.engine.history import History
 from penstock.engine.meters import Meters
 from penstock.engine.offsets import Input
 from penstock.engine.registry_schemas import NO_SCHEMAS, RegistrySchemas
+from penstock.engine.stalls import Stalls
 from penstock.engine.totals import Totals
 from penstock.engine.tracing import tracer_for
 from penstock.engine.transaction_recovery import TransactionRecovery
@@ -62,6 +63,7 @@ class Attempts:
         self.committed = committed
         self.totals = Totals()
         self.history = History()
+        self.stalls = Stalls()
         self.meters = Meters()
         #: the attempt under way, or that failed
         self.work: Work | None = None
@@ -160,6 +162,7 @@ class Attempts:
 
     def count_retry(self, state: EpochState, error: BaseException) -> None:
         """Count an attempt that failed and is run again."""
+        self.stalls.begin(error)
         self.meters.retries[type(error).__name__] += 1
         self.history.failed(self.context.clock.now_ms(), self.committed.epoch + 1, state.value, error)
 
@@ -235,6 +238,7 @@ class Attempts:
         self.meters.count(epoch)
         self._tracer.committed(work, epoch.records, epoch.kind)
         self.meters.changelog_rows += work.changed
+        self.meters.add_latencies(work.rows, now)
         self.meters.produced_bytes += work.written_bytes
 
     def _notify(self, step: str, work: Work) -> None:

@@ -94,6 +94,7 @@ class Loop:
             if action is not EpochAction.PROCEED and error is not None:
                 error = self._act(action, state, error)
         self.now = None
+        self.attempts.stalls.end()
         if state is EpochState.FAILED and error is not None:
             keep_failed_record(self._context, error)
             raise error

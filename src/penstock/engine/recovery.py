@@ -46,13 +46,14 @@ MOST_RUNS = 3
 class RestoreProgress:
     """How far a restore has come: changelog rows read since the start, offsets left to read. ``done``: all shards stand.
 
-    ``stores``: the offsets that are left, by store, of those that have some.
+    ``stores``: the offsets that are left, by store, of those that have some; ``rows``: the rows that were read, by store.
     """
 
     restored: int
     left: int
     done: bool
     stores: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
 
 
 #: told of the progress of a restore
@@ -160,7 +161,7 @@ def _changed(committed: CommittedState, record: EpochRecord, topology: Topology)
 
 def restore(executor: Executor, stage: Stage, request: EpochRequest, notify: OnRestore) -> None:
     """Bring all shards to the barrier of the request, telling after each job how far it is."""
-    restored = 0
+    restored, rows = 0, Counter[str]()
     tables = stage.plan.topology.global_stores
     if not any(step.stores for step in stage.plan.steps) and not tables:
         return
@@ -174,7 +175,8 @@ def restore(executor: Executor, stage: Stage, request: EpochRequest, notify: OnR
         by_store: Counter[str] = Counter()
         for report in reports:
             by_store.update(report.left_by_store)
-        notify(RestoreProgress(restored, left, left == 0, dict(+by_store)))
+            rows.update(report.restored_by_store)
+        notify(RestoreProgress(restored, left, left == 0, dict(+by_store), dict(rows)))
         if not left:
             return
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.distribution import Distribution
 from penstock.engine.user_totals import UserTotals
 from penstock.engine.work import Work
-from penstock.processor.node_meter import NodeWork
+from penstock.processor.node_meter import BOUNDS, NodeWork
 from penstock.protocol.failed_records import FailureGroups
 
 #: of an epoch while its lanes run, in the order in which a record meets them; time of all tasks together, and of the
@@ -37,6 +38,12 @@ class Totals:
     sizes: Counter[int] = field(default_factory=Counter)
     #: (metric, its labels) → how often
     events: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    #: (metric, its labels) → how long it took
+    spread: dict[tuple[str, tuple[str, ...]], Distribution] = field(default_factory=dict)
+    #: (metric, its labels) → shard or lane → what is there
+    gauges: dict[tuple[str, tuple[str, ...]], dict[int, float]] = field(default_factory=dict)
+    #: bytes of keys and values that were read, by topic and partition
+    read_bytes: Counter[tuple[str, int]] = field(default_factory=Counter)
     user: UserTotals = field(default_factory=UserTotals)
     retries: int = 0
     #: microseconds by step of the driver, and by phase of the lanes, of all epochs and of the last one
@@ -60,8 +67,14 @@ class Totals:
                 self.dropped[node, reason] += count
             for node, reason, count in report.fallbacks:
                 self.fallbacks[node, reason] += count
-            for topic, partition, count in report.read:
+            for topic, partition, count, size in report.read:
                 self.read[topic, partition] += count
+                self.read_bytes[topic, partition] += size
+            for metric, labels, counts, total in report.spread:
+                more = Distribution(BOUNDS[metric], counts, total)
+                self.spread.setdefault((metric, labels), Distribution(BOUNDS[metric])).merge(more)
+            for metric, labels, place, value in report.gauges:
+                self.gauges.setdefault((metric, labels), {})[place] = value
             for metric, labels, count in report.events:
                 self.events[metric, labels] += count
             self.sizes[report.level] += report.size

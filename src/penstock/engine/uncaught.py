@@ -7,6 +7,7 @@ taken over, and what fails before the application has run at all.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import Any
 
 from penstock.errors import FencedError, describe_function
@@ -33,6 +34,8 @@ class UncaughtErrors:
         self._tries = 0
         #: how often the application was started again
         self.count = 0
+        #: errors that ended the application, also those after which it was started again
+        self.kinds: Counter[str] = Counter()
 
     def restarts(self, error: BaseException, *, ran: bool) -> bool:
         """Whether to start again. ``ran``: the application has been RUNNING."""

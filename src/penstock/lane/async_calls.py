@@ -19,8 +19,9 @@ import threading
 from collections import deque
 from typing import Any, TypeAlias
 
+from penstock.clock import stopwatch_us
 from penstock.lane import call_threads
-from penstock.lane.call_threads import Call, LoopThreads, ThreadCaller, as_failure, logger, warn_of_left
+from penstock.lane.call_threads import Call, CallWork, LoopThreads, ThreadCaller, as_failure, logger, warn_of_left
 from penstock.operators.async_map import CallSpec
 
 
@@ -36,6 +37,8 @@ class LoopCaller:
         self._threads = None if spec.is_coroutine else LoopThreads(node, spec.concurrency, loop)
         self._limit = None if spec.timeout is None else spec.timeout / 1000
         self._warned = False
+        #: since the lane last reported
+        self.work = CallWork()
 
     @property
     def under_way(self) -> int:
@@ -79,14 +82,17 @@ class LoopCaller:
 
     async def _run(self) -> None:
         while self._queue:
-            call = self._queue.popleft()
+            call, began = self._queue.popleft(), stopwatch_us()
+            self.work.under_way(len(self._runners))
             try:
-                call.answer(await self._answer(call.arguments), None)
+                answer, failed = await self._answer(call.arguments), None
             except Exception as error:
-                call.answer(None, error)
+                answer, failed = None, error
             except asyncio.CancelledError:
                 call.give_up()
                 raise
+            self.work.took(stopwatch_us() - began)
+            call.answer(answer, failed)
 
     async def _answer(self, arguments: tuple[Any, ...]) -> Any:
         """Make attempts until one gives an answer; raise what the last one raised."""
@@ -95,6 +101,7 @@ class LoopCaller:
                 return await self._attempt(arguments)
             except Exception:  # the last attempt tells
                 await asyncio.sleep(self._spec.pause_before(attempt) / 1000)
+                self.work.again()
         return await self._attempt(arguments)
 
     async def _attempt(self, arguments: tuple[Any, ...]) -> Any:
@@ -142,6 +149,15 @@ class CallPool:
         if (node, lane) not in self._callers:
             self._callers[node, lane] = self._new_caller(node, spec)
         return self._callers[node, lane]
+
+    def take_work(self) -> list[tuple[str, int, CallWork]]:
+        """Return what the calls came to since the last time: (node, lane, work), of those that made some."""
+        found = []
+        for (node, lane), caller in self._callers.items():
+            if caller.work.most:
+                work, caller.work = caller.work, CallWork()
+                found.append((node, lane, work))
+        return found
 
     def give_up(self) -> None:
         """End all calls that are under way: the epoch that asked for them has failed."""

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
+from penstock.clock import stopwatch_us
+from penstock.distribution import SECONDS, Distribution
 from penstock.errors import describe_function
 from penstock.operators.async_map import CallSpec, written
 
@@ -23,6 +25,29 @@ logger = logging.getLogger("penstock.lane")
 TIMEOUT_S = 5.0
 #: what a call came to: its result, or its error
 Outcome: TypeAlias = tuple[Any, Exception | None]
+
+
+class CallWork:
+    """What the calls of a node in one lane came to since it was last asked: any thread adds."""
+
+    def __init__(self) -> None:
+        self.seconds = Distribution(SECONDS)
+        self.retries = self.most = 0
+        self._lock = threading.Lock()
+
+    def took(self, us: int) -> None:
+        """Add a call, with its attempts and pauses."""
+        with self._lock:
+            self.seconds.add(us / 1e6)
+
+    def again(self) -> None:
+        """Count an attempt after one that failed."""
+        with self._lock:
+            self.retries += 1
+
+    def under_way(self, count: int) -> None:
+        """Note how many calls are under way."""
+        self.most = max(self.most, count)
 
 
 class Call:
@@ -67,6 +92,8 @@ class ThreadCaller:
         self._unfinished = self._busy = 0
         self._running: set[Call] = set()
         self._pauses = threading.Event()
+        #: since the lane last reported
+        self.work = CallWork()
 
     @property
     def under_way(self) -> int:
@@ -119,7 +146,10 @@ class ThreadCaller:
                 self._busy += 1
                 self._running.add(call)
                 pauses = self._pauses
+                self.work.under_way(self._busy)
+            began = stopwatch_us()
             result, error = self._answer(call.arguments, pauses)
+            self.work.took(stopwatch_us() - began)
             with self._lock:
                 self._busy -= 1
                 self._unfinished -= 1
@@ -135,6 +165,7 @@ class ThreadCaller:
         for attempt in range(1, self._spec.retries + 1):
             if error is None or pauses.wait(self._spec.pause_before(attempt) / 1000):
                 break
+            self.work.again()
             result, error = outcome(self._spec.function, arguments)
         return result, error
 

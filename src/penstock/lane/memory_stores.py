@@ -8,6 +8,7 @@ start finds nothing there, and restores what is logged from the changelogs; what
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,6 +37,14 @@ class WorkerShards(Shards):
         if self._memory is None:
             return state
         return SplitState(state, self._memory.open(shard, request, back=back), self._memory.names)
+
+    def take_restored(self) -> dict[str, int]:
+        """Return the rows that were read since the last call, by store."""
+        found = self.restored_by + (Counter() if self._memory is None else self._memory.restored_by)
+        for shards in (self, self._memory):
+            if shards is not None:
+                shards.restored_by.clear()
+        return dict(found)
 
     def approach(self, shard: int, request: EpochRequest) -> tuple[int, dict[str, int]]:
         """Bring a shard nearer to the last barrier; return rows read, offsets left."""

@@ -38,7 +38,7 @@ from penstock.lane.timeline import Moves, Timelines
 from penstock.lane.worker import Worker
 from penstock.lane.worker_log import WORKER_LOG
 from penstock.operators.scheduled import FIRST_SHARD
-from penstock.processor.node_meter import NodeMeter
+from penstock.processor.node_meter import CALL_SECONDS, LATENESS, NoMeter, new_meter
 from penstock.protocol.envelope import (
     CHANGES,
     COUNTED,
@@ -100,6 +100,7 @@ def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[p
     report = TaskReport(0, lane)
     ACTIVITY.begin(f"restoring lane {lane}")
     WORKER_LOG.begin(request.levels)
+    worker.shards.take_restored()
     try:
         for shard in range(lane, worker.stage.shards, worker.stage.lanes):
             done, left = worker.shards.approach(shard, request)
@@ -108,6 +109,7 @@ def restore_lane(worker: Worker, request: EpochRequest, lane: int) -> Iterator[p
             for store, offsets_left in left.items():
                 report.left_by_store[store] = report.left_by_store.get(store, 0) + offsets_left
         worker.global_stores(request)
+        report.restored_by_store = worker.shards.take_restored()
         report.log = WORKER_LOG.take()
         yield batch_of(NOTE, order_of(0, lane, 1), [[""], [lane], [None], [encode_report(report)], [0]])
     except Exception as error:
@@ -151,7 +153,7 @@ class StepRun:
         plan = worker.stage.plan
         self._follows = {store for name in self._step.nodes for store in plan.follows.get(name, ())}
         self._report = TaskReport(level, task)
-        self._meter = NodeMeter()
+        self._meter = new_meter()
         self._output = StepOutput(worker.stage, request, self._step, task)
         self._globals = worker.global_stores(request)
         self._report.dropped = worker.take_dropped()
@@ -193,8 +195,13 @@ class StepRun:
     def _report_work(self) -> None:
         meter = self._meter
         self._report.nodes = [(node, *work) for node, work in meter.work().items()]
-        self._report.events = [(*event, count) for event, count in meter.events.items()]
+        for node, number, calls in self._worker.calls.take_work():
+            meter.count("async_retries_total", node, times=calls.retries)
+            meter.spread(CALL_SECONDS, node).merge(calls.seconds)
+            self._report.gauges.append(("async_in_flight", (node,), number, calls.most))
+        self._report.events = [(*event, count) for event, count in meter.events.items() if count]
         self._report.events += [("registry_requests_total", asked, count) for asked, count in take_requests().items()]
+        self._report.spread += [(*of, found.counts, found.total) for of, found in meter.spreads.items()]
         self._report.user = [(*metric,) for metric in meter.user.collected()]
         self._report.log = WORKER_LOG.take()
 
@@ -245,6 +252,8 @@ class StepRun:
             self._marks.update(marks)
         self._report.reached += [(topic, partition, time) for (topic, partition), time in after.items()]
         self._report.marks += [(topic, partition, mark) for (topic, partition), mark in marks.items() if mark >= 0]
+        if not isinstance(self._meter, NoMeter):
+            self._lateness(rows)
         if not self._step.exchange:  # no state: one task runs them all
             rows = rows._replace(shard=np.zeros_like(rows.shard))
         if not told and stage.plan.timed:  # where the records are read: the moves go on to the lanes
@@ -286,6 +295,13 @@ class StepRun:
             if row["name"] in self._follows:
                 of_shard = self._changes.setdefault(row["partition"], {})
                 of_shard.setdefault(row["name"], TableChanges()).join(TableChanges.unpack(row["value"]))
+
+    def _lateness(self, rows: SourceRows) -> None:
+        """Tell how far records are behind the time of their partition."""
+        for number, topic in enumerate(self._request.topics):
+            mine = rows if len(self._request.topics) == 1 else rows.where(rows.topic == number)
+            if len(mine.timestamp):
+                self._meter.spread(LATENESS, topic).add_all((mine.reached - mine.timestamp) / 1000)
 
     # ---- running
 
@@ -497,6 +513,12 @@ class StepRun:
         for (node, reason), count in task.dropped.items():
             self._report.dropped.append((node, reason, count))
         self._report.failures += task.failures.take()
+        for store, held in task.buffers():
+            for metric, value in (
+                ("suppress_buffer_records", held.records),
+                ("suppress_buffer_bytes", held.size_bytes),
+            ):
+                self._report.gauges.append((metric, (store,), shard, value))
         self._report.fallbacks += [(*counter, count) for counter, count in task.batches.fallbacks.items()]
         self._report.commit_requested |= task.commit_requested
         if self._step.exchange:
@@ -521,6 +543,10 @@ class StepRun:
             yield self._output.pending(shard, later)
         specs = self._stage.plan.topology.stores
         for store, writes in sealed.items():
+            rows = len(writes.writes) + sum(
+                len(part) for name, part in writes.side.items() if name.startswith(f"{store}/")
+            )
+            self._meter.count("store_writes_total", store, times=rows)
             if writes.changelog and specs[store].logged and specs[store].source_topic is None:
                 yield from self._output.changelog(store, shard, writes)
 
@@ -535,14 +561,20 @@ def _together(*batches: pa.RecordBatch) -> pa.Table | None:
     return pa.Table.from_batches(batches) if batches else None
 
 
-def _counted(rows: SourceRows, topics: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return how many rows there are of each partition."""
+def _counted(rows: SourceRows, topics: Sequence[str]) -> list[tuple[str, int, int, int]]:
+    """Return how many rows there are of each partition, and the bytes of their keys and values."""
     if not len(rows.offset):
         return []
     width = int(rows.partition.max()) + 1
-    counts = np.bincount(rows.topic.astype(np.int64) * width + rows.partition)
-    found = ((divmod(at, width), int(counts[at])) for at in np.flatnonzero(counts).tolist())
-    return [(topics[topic], partition, count) for (topic, partition), count in found]
+    places = rows.topic.astype(np.int64) * width + rows.partition
+    counts = np.bincount(places)
+    sizes = np.bincount(places, weights=_lengths(rows.table["key"]) + _lengths(rows.table["value"]))
+    found = ((divmod(at, width), int(counts[at]), int(sizes[at])) for at in np.flatnonzero(counts).tolist())
+    return [(topics[topic], partition, count, size) for (topic, partition), count, size in found]
+
+
+def _lengths(column: Any) -> Any:
+    return pc.fill_null(pc.binary_length(column), 0).to_numpy()
 
 
 def _join(handed: dict[str, Sealed], store: str, sealed: Sealed) -> None:

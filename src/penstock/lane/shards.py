@@ -14,6 +14,7 @@ a crash leaves the shard at a checkpoint that is true.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,6 +59,8 @@ class Shards:
         self._log: KafkaLog | None = None
         self._reader: KafkaReader | None = None
         self.restored = 0
+        #: the same, by store
+        self.restored_by: Counter[str] = Counter()
         self._paths: dict[int, Path] = {}
         self._opened: set[int] = set()
 
@@ -263,6 +266,7 @@ class Shards:
             waiting.write_to(state)
             write_checkpoint(state, checkpoint, None, {**checkpoint.read, name: sorted(read.items())})
         self.restored += count
+        self.restored_by[name] += count
 
     def _rows(
         self, spec: StoreSpec, shard: int, partition: int, start: int, end: int, room: int | None

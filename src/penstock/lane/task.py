@@ -36,6 +36,7 @@ from penstock.protocol.timing import feeds_of
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.serde import Serde
 from penstock.state.base import MOST_FLUSHES, Sealed, ShardState
+from penstock.state.buffer import BufferStore
 from penstock.state.cache import CacheBudget
 from penstock.state.changes import TableChanges
 from penstock.topology.node import SourceNode
@@ -215,6 +216,7 @@ class Task:
         self.drop_at(node, reason)
         source = self.source_of(self.origin.topic)
         if source is not None and source.late is LatePolicy.dead_letter:
+            self.meter.count("records_late_total", "dead_letter")
             origin = self.origin
             headers = late_headers(origin, node, start, end, now)
             topic = self.config["dead_letter_topic"]
@@ -293,6 +295,10 @@ class Task:
             "  remedy:   write only what has changed, or give that store cached=False",
             origin=self.origin,
         )
+
+    def buffers(self) -> list[tuple[str, BufferStore]]:
+        """Return the buffers of the suppress nodes."""
+        return [(name, store) for name, store in self.stores.items() if isinstance(store, BufferStore)]
 
     def seal(self) -> dict[str, Sealed]:
         """Hand out the epoch's writes by store."""

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from penstock.clock import stopwatch_ns
 from penstock.errors import TopologyError
 from penstock.lane.task_time import PUNCTUATED, WOKEN, released_at
+from penstock.processor.node_meter import PUNCTUATION_SECONDS
 from penstock.processor.punctuation import ONCE, Cancellable, PunctuationQueue, PunctuationType
 from penstock.processor.timers import Stoppable
 from penstock.record import NO_ORIGIN, Origin
@@ -65,13 +67,15 @@ class TaskPunctuation:
         sub = (WOKEN, task.shard) if origin.topic is None else (PUNCTUATED, self._numbers[node], task.shard)
         task.placed = origin._replace(key=None, value=None, headers=(), sub=sub)
         task.origin = NO_ORIGIN._replace(timestamp=timestamp)
-        task.meter.count("punctuations_total", node, "wall_clock" if origin.topic is None else "stream")
+        clock, began = "wall_clock" if origin.topic is None else "stream", stopwatch_ns()
+        task.meter.count("punctuations_total", node, clock)
         try:
             task.meter.timed(node, f, timestamp)
             task.forward_at_once()
         except Exception as error:
             task.errors.handle_timed(node, timestamp, error)
         finally:
+            task.meter.spread(PUNCTUATION_SECONDS, node, clock).add((stopwatch_ns() - began) / 1e9)
             task.placed = None
 
     def run_timed(self, node: str, f: Callable[[int], None], now: int, origin: Origin) -> None:

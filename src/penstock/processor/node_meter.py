@@ -7,10 +7,12 @@ how it is shared among its nodes is measured for its batches, and for some of it
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.clock import stopwatch_ns
+from penstock.distribution import SECONDS, Distribution
 from penstock.processor.user_metrics import CollectedMetrics
 
 #: of so many records that go one by one one is measured, the first always
@@ -19,6 +21,12 @@ ONE_OF = 61
 MOST_CALLS = 128
 #: of a batch every call is measured
 ALL_CALLS = 1 << 40
+
+#: distributions of what takes time, and of how late records are
+PUNCTUATION_SECONDS, CALL_SECONDS, LATENESS = "punctuation_seconds", "async_call_seconds", "record_lateness_seconds"
+#: upper bounds in seconds of how late records are: most are not
+LATE = (0.0, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+BOUNDS = {PUNCTUATION_SECONDS: SECONDS, CALL_SECONDS: SECONDS, LATENESS: LATE}
 
 #: as ``operators.base.Forward``
 _Forward: TypeAlias = Callable[[Any, Any, int, Any], None]
@@ -50,6 +58,7 @@ class NodeMeter:
         "_sample",
         "events",
         "sampling",
+        "spreads",
         "user",
     )
 
@@ -60,6 +69,8 @@ class NodeMeter:
         self._flows: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         #: what else is counted: (metric, its labels) → how often
         self.events: dict[tuple[str, tuple[str, ...]], int] = {}
+        #: how long things took: (metric, its labels) → the distribution
+        self.spreads: dict[tuple[str, tuple[str, ...]], Distribution] = {}
         self.user = CollectedMetrics()
         self._in: dict[str, int] = {}
         self._out: dict[str, int] = {}
@@ -114,9 +125,16 @@ class NodeMeter:
         """Count records that a node has forwarded not by an edge."""
         self._out[node] = self._out.get(node, 0) + count
 
-    def count(self, metric: str, *labels: str) -> None:
+    def count(self, metric: str, *labels: str, times: int = 1) -> None:
         """Count something that happened: a metric of the table, and its labels."""
-        self.events[metric, labels] = self.events.get((metric, labels), 0) + 1
+        self.events[metric, labels] = self.events.get((metric, labels), 0) + times
+
+    def spread(self, metric: str, *labels: str) -> Distribution:
+        """Return the distribution of a metric of the table."""
+        found = self.spreads.get((metric, labels))
+        if found is None:
+            found = self.spreads[metric, labels] = Distribution(BOUNDS[metric])
+        return found
 
     def work(self) -> dict[str, NodeWork]:
         """Return what each node did so far."""
@@ -192,3 +210,53 @@ class NodeMeter:
         scale = elapsed / (sum(sample.values()) or 1)
         for name, ns in sample.items():
             self._ns[name] = self._ns.get(name, 0.0) + ns * scale
+
+
+class NoMeter(NodeMeter):
+    """Counts nothing: what measuring costs is the difference to it (``penstock bench --systems penstock-unwatched,...``)."""
+
+    __slots__ = ()
+
+    def edge(self, node: str, children: tuple[tuple[str, _Forward], ...]) -> _Forward:
+        """Return what hands records to the next nodes."""
+        if len(children) == 1:
+            return children[0][1]
+
+        def to_all(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+            for _, on_record in children:
+                on_record(key, value, timestamp, headers)
+
+        return to_all
+
+    def count_in(self, node: str, count: int) -> None:
+        """Do nothing."""
+
+    def count_out(self, node: str, count: int) -> None:
+        """Do nothing."""
+
+    def count(self, metric: str, *labels: str, times: int = 1) -> None:
+        """Do nothing."""
+
+    def spread(self, metric: str, *labels: str) -> Distribution:
+        """Return one that nobody looks at."""
+        return Distribution(BOUNDS[metric])
+
+    def within(self, node: str, call: Callable[..., Any], *args: Any, calls: int = MOST_CALLS) -> Any:
+        """Call it."""
+        return call(*args)
+
+    def measure_again(self) -> None:
+        """Do nothing."""
+
+    def run(self, node: str, call: Callable[..., None], *args: Any) -> None:
+        """Call it."""
+        call(*args)
+
+    def timed(self, node: str, call: Callable[..., None], *args: Any) -> None:
+        """Call it."""
+        call(*args)
+
+
+def new_meter() -> NodeMeter:
+    """Return the meter of a step; ``PENSTOCK_METERS=0``: one that counts nothing."""
+    return NoMeter() if os.environ.get("PENSTOCK_METERS") == "0" else NodeMeter()

@@ -34,10 +34,14 @@ class TaskReport(msgspec.Struct):
     fallbacks: list[tuple[str, str, int]] = []
     #: what nodes did: (node, records in, records out, microseconds)
     nodes: list[tuple[str, int, int, int]] = []
-    #: (topic, partition, records that were read)
-    read: list[tuple[str, int, int]] = []
+    #: (topic, partition, records that were read, their bytes)
+    read: list[tuple[str, int, int, int]] = []
     #: what happened: (metric, its labels, how often)
     events: list[tuple[str, tuple[str, ...], int]] = []
+    #: how long things took: (metric, its labels, how many were up to each bound, their sum)
+    spread: list[tuple[str, tuple[str, ...], list[int], float]] = []
+    #: what is there now: (metric, its labels, shard or lane, number); the last one counts
+    gauges: list[tuple[str, tuple[str, ...], int, float]] = []
     #: metrics of user code: (node, name, kind, bounds, values)
     user: list[tuple[str, str, str, tuple[float, ...], tuple[float, ...]]] = []
     commit_requested: bool = False
@@ -47,6 +51,8 @@ class TaskReport(msgspec.Struct):
     left: int = 0
     #: the same by store
     left_by_store: dict[str, int] = {}
+    #: rows that a restore has read, by store
+    restored_by_store: dict[str, int] = {}
     #: where the time went, in microseconds
     spent: dict[str, int] = {}
     #: what was logged in its process

@@ -154,6 +154,10 @@ class Queries:
             raise
         return self._made(at, held, self._timeout_ms)
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return about how many entries and bytes each store has in the copies on this machine."""
+        return {} if self._last is None or self._ended.is_set() else self._views.sizes()
+
     def open_readings(self) -> int:
         """Return how many snapshots and scans are open."""
         return len(self._readings)

@@ -36,6 +36,10 @@ class ShardSource(Protocol):
         """Whether `open` would take less than a millisecond or two, and wait for nobody."""
         ...
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return about how many entries and bytes each store has in what is on this machine."""
+        ...
+
     def close(self) -> None:
         """Close files and connections."""
         ...
@@ -88,6 +92,10 @@ class ShardViews:
         #: views whose reader has vanished without a word
         self._abandoned: deque[ShardView] = deque()
         self._closed = False
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return about how many entries and bytes each store has in what is on this machine."""
+        return self._source.sizes()
 
     def acquire(self, shard: int, request: EpochRequest) -> ShardView:
         """Return a shard at the barrier of the request. Raises ``ShardIsNewer`` or ``ShardNotReady``."""

@@ -43,6 +43,23 @@ class ShardNotReady(Exception):
     """The local copy of a shard is not at the barrier, and not on its way there by what is at hand."""
 
 
+def add_sizes(found: dict[str, tuple[int, int]], maps: Mapping[str, tuple[int, int]], stores: frozenset[str]) -> None:
+    """Add the sizes of maps to their stores: a store has the map of its name, or segments; an index beside them has bytes alone.
+
+    >>> found: dict[str, tuple[int, int]] = {}
+    >>> add_sizes(found, {"w": (1, 20), "w/7": (2, 100), "w/7/t": (2, 50), "c": (3, 9), "x": (1, 1)}, frozenset({"w", "c"}))
+    >>> found
+    {'w': (2, 170), 'c': (3, 9)}
+    """
+    segmented = {name.partition("/")[0] for name in maps if "/" in name}
+    for name, (entries, size) in maps.items():
+        store, _, part = name.partition("/")
+        if store in stores:
+            known = found.get(store, (0, 0))
+            counts = part.isdigit() if store in segmented else not part
+            found[store] = known[0] + (entries if counts else 0), known[1] + size
+
+
 class LocalShards:
     """The shards of an application whose lanes run on this machine."""
 
@@ -97,6 +114,23 @@ class LocalShards:
             return sum((home / name).stat().st_size for name in order.pending) <= FEW_BYTES
         except FileNotFoundError:  # applied meanwhile
             return True
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return entries and bytes of each store in the local copies: about as many as there are, for the price of a look."""
+        found: dict[str, tuple[int, int]] = {}
+        for shard in range(self.stage.shards):
+            for folder in (self.folder, self._memory):
+                if folder is None:
+                    continue
+                try:
+                    shot = self._snapshot(folder / f"shard-{shard}")
+                except ShardNotReady:
+                    continue
+                try:
+                    add_sizes(found, shot.sizes(), self._on_disk | self._in_memory)
+                finally:
+                    shot.close()
+        return found
 
     def close(self) -> None:
         """Close the files."""

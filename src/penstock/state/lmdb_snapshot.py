@@ -18,7 +18,7 @@ from penstock.errors import SnapshotClosed
 from penstock.state.base import BytesStore, OrderedRows
 from penstock.state.lmdb_format import run_key
 from penstock.state.lmdb_map import CHUNK, LmdbMap, Row
-from penstock.state.sorted_run import SortedRun
+from penstock.state.sorted_run import SortedRun, size_of
 
 
 class LmdbSnapshot:
@@ -74,6 +74,24 @@ class LmdbSnapshot:
         if found is None:
             found = self._maps[name] = GuardedMap(LmdbMap(self, name, self._entries.get(name)), self._guard)
         return found
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return entries and bytes of each map. A row that is in several runs counts in each."""
+        with self._guard:
+            view = self.look()
+            return {name: self._size(view, entry) for name, entry in self._entries.items()}
+
+    def _size(self, view: Any, entry: tuple[Any, Any, tuple[int, ...]]) -> tuple[int, int]:
+        entries = size = 0
+        for database in entry[:2]:
+            if database is not None:
+                stat = view.stat(database)
+                entries += stat["entries"]
+                size += stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
+        for run in self.runs(entry[2]):
+            entries += size_of(run)
+            size += len(run)
+        return entries, size
 
     def names(self) -> list[str]:
         """Return the names of all maps, sorted."""

@@ -29,6 +29,10 @@ class DriverShards:
         """Return the global tables as of now."""
         return _frozen(self._lanes.globals.state)
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Nothing: its stores are in memory."""
+        return {}
+
     def opens_at_once(self, shard: int, request: EpochRequest) -> bool:
         """Always: it is in this process."""
         return True
