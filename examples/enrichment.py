@@ -5,17 +5,19 @@ leave in the order of the records, and a request that fails is made again, twice
 is made again, too, when an epoch is run again. What it does not know is no error; what it cannot answer at all is a
 dead letter.
 
-Prints (with a service of its own, on this machine)::
+With a broker (``penstock dev``), the topics ``orders``, ``priced-orders`` and ``orders.dead``, and a service::
+
+    CATALOGUE_URL=http://localhost:8000 penstock run examples/enrichment.py:app
+
+As a script it runs in the test driver, with a service of its own on this machine.
+
+Prints::
 
     o1: 3 apple, 120
     o2: 1 bread, 320
     o3: 2 dodo, not for sale
     dead: {"product":"anvil","quantity":1} (b'urllib.error.HTTPError')
     requests for bread: 2, for anvil: 3
-
-With a broker (``penstock dev``), the topics ``orders``, ``priced-orders`` and ``orders.dead``, and a service::
-
-    CATALOGUE_URL=http://localhost:8000 penstock run examples/enrichment.py:app
 """
 
 import json

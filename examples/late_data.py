@@ -5,16 +5,15 @@ newest click. A window takes clicks until the watermark is twenty seconds (the g
 its final count. What comes later still, and what cannot be read, is not dropped in silence: it goes to
 ``clicks.dead``, with its bytes and the reason.
 
+With a broker (``penstock dev``) and the topics ``clicks``, ``clicks-by-minute`` and ``clicks.dead``::
+
+    penstock run examples/late_data.py:app
+
 Prints::
 
     00:00 home: 3 clicks
     dead: {"page": (JSONDecodeError)
     dead: {"page":"home"} (25 s after the end of [00:00, 01:00))
-
-With a broker (``penstock dev``) and the topics ``clicks``, ``clicks-by-minute`` and ``clicks.dead`` it is an
-application, too::
-
-    penstock run examples/late_data.py:app
 """
 
 from datetime import timedelta
