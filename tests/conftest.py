@@ -18,9 +18,9 @@ from tests.limits import Limits
 
 from penstock.log.base import Admin
 from penstock.log.kafka import KafkaLog
-from penstock.testing.broker import kafka_broker  # noqa: F401 (a fixture: one broker for all tests of a process)
-from penstock.testing.registry import schema_registry  # noqa: F401 (a fixture: one registry for all tests of a process)
-from penstock.testing.spark import spark_session  # noqa: F401 (a fixture: one Spark session for all tests of a process)
+
+#: kafka_broker, schema_registry, spark_session: one of each for all tests of a process. Loaded once, though it has an entry point, too
+pytest_plugins = ["penstock_pytest"]
 
 settings.register_profile(
     "penstock",

@@ -39,6 +39,7 @@ from penstock.engine.tracing import tracer_for
 from penstock.engine.uncaught import UncaughtErrors
 from penstock.errors import ConfigError, EngineError, NotAvailable, PenstockError, SparkEnded, StateError
 from penstock.log_lines import about, handler_for, shown_by
+from penstock.notebook import app_html
 from penstock.query.barriers import Barriers, Position
 from penstock.query.changes import ChangeFeeds
 from penstock.query.queries import Query
@@ -374,6 +375,10 @@ class App:
     def metric_samples(self) -> dict[str, list[dict[str, Any]]]:
         """Return the metrics of `docs/metrics.md` by name: rows of labels and a value, as ``/metrics`` shows them."""
         return self._admin.metric_samples()
+
+    def _repr_html_(self) -> str:
+        """Show the application in a notebook: where it stands, and its topology."""
+        return app_html(self)
 
     # ---- the thread
 

@@ -86,7 +86,8 @@ ALLOWED: dict[str, set[str]] = {
         "executor",
         "query",
     },
-    "app": GROUND | {"topology", "engine", "executor", "query", "admin"},
+    "notebook": GROUND,
+    "app": GROUND | {"notebook", "topology", "engine", "executor", "query", "admin"},
     "dev": GROUND,
     "testing": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "lane", "dev", "executor", "query"},
     "cli": GROUND

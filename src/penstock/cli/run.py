@@ -70,6 +70,12 @@ def run(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop at a barrier once nothing waits any more: for jobs.")
     ] = False,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="For development: start again, at a barrier, when a file of the program changes."
+        ),
+    ] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines as in a log, on a terminal too.")] = False,
     trace: Annotated[bool, typer.Option("--traceback", help="Show the traceback of a failure.")] = False,
     as_json: JsonOption = False,
@@ -78,6 +84,10 @@ def run(
 
     Exit codes: 0 stopped as asked; 1 failed; 2 wrong use; 3 another instance has taken over.
     """
+    if reload:
+        from penstock.cli.reload import run_again
+
+        raise typer.Exit(run_again(address, [argument for argument in sys.argv[1:] if argument != "--reload"]))
     given = {
         "application_id": application_id, "bootstrap_servers": bootstrap, "lanes": lanes, "shards": shards, "master": master,
         "state_dir": None if state_dir is None else str(state_dir),

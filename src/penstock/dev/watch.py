@@ -57,15 +57,16 @@ class Watch:
         )
 
     def launch(
-        self, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None = None
+        self, command: Sequence[str], log_file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a process as the leader of a session; what it says goes to a file. Without an environment it has ours."""
-        with log_file.open("wb") as log:
+        """Start a process as the leader of a session; what it says goes to a file, else where ours does. Its environment, too."""
+        with contextlib.ExitStack() as files:
+            log = None if log_file is None else files.enter_context(log_file.open("wb"))
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=None if log is None else subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,
             )

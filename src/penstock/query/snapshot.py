@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.errors import WrongQuery
 from penstock.query.answers import answer_of, ask, remedy, shards_asked
 from penstock.query.barriers import Position
-from penstock.query.queries import Query
+from penstock.query.queries import Query, WindowKeyQuery
 from penstock.query.reading import Reading
 from penstock.query.result import QueryResult
 from penstock.query.routing import Routing
@@ -84,4 +84,5 @@ def answered(routing: Routing, store: str, query: Query, reader: BarrierReader) 
     finally:
         if owned and rows is None:
             reading.close()
-    return QueryResult(reading.barrier, value=None if answer.rows else found, rows=rows)
+    first = "window_start" if isinstance(query, WindowKeyQuery) else "key"
+    return QueryResult(reading.barrier, value=None if answer.rows else found, rows=rows, first_column=first)

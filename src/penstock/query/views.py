@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.query.reading import Reading
 from penstock.query.routing import Routing
+from penstock.query.tables import frame_of, rows_of, store_html, table_of
 from penstock.state.merged import merged_rows
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.state.verbs import no_verb
 from penstock.state.view import read_only
+
+if TYPE_CHECKING:
+    import pandas
 
 _KEYED = frozenset(
     {
@@ -76,6 +80,25 @@ class QueryView:
         if verb not in VERBS[self._spec.kind]:
             raise no_verb(self._spec, verb, VERBS[self._spec.kind])
         return lambda *args, **options: self._call(verb, args, options)
+
+    def __dir__(self) -> list[str]:
+        """For completion: the verbs of this kind of store."""
+        return sorted({"name", "to_pandas", *VERBS[self._spec.kind]})
+
+    def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
+        """Return all rows (at most ``limit``) as a frame; windows and timestamps have columns of their own.
+
+        Needs pandas: ``pip install 'penstock-streams[notebook]'``.
+        """
+        rows = rows_of(self._spec, self)
+        try:
+            return frame_of(table_of(rows, limit=limit))
+        finally:
+            rows.close()
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook, as of the last barrier."""
+        return store_html(self._spec, self)
 
     def _call(self, verb: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         spec, routing = self._spec, self._routing

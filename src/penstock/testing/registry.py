@@ -1,10 +1,6 @@
 """A pytest fixture: one real schema registry for the whole test session.
 
-In ``conftest.py``::
-
-    pytest_plugins = ["penstock.testing.broker", "penstock.testing.registry"]
-
-and in a test::
+Where Penstock is installed, pytest knows it (`penstock_pytest`)::
 
     def test_my_application(schema_registry):
         orders = Serdes.avro(Order, registry=schema_registry.url)
@@ -22,15 +18,20 @@ import pytest
 from penstock.dev.registry import RegistryServer
 from penstock.errors import PenstockError
 
-__all__ = ["schema_registry"]
+__all__ = ["running_registry", "schema_registry"]
 
 
-@pytest.fixture(scope="session")
-def schema_registry() -> Iterator[RegistryServer]:
-    """A running registry; ``schema_registry.url`` is its address."""
+def running_registry() -> Iterator[RegistryServer]:
+    """Start a registry, give it, stop it."""
     try:
         registry = RegistryServer().start()
     except PenstockError as error:
         pytest.fail(f"the schema registry did not start: {error}", pytrace=False)
     yield registry
     registry.stop()
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[RegistryServer]:
+    """A running registry; ``schema_registry.url`` is its address."""
+    yield from running_registry()

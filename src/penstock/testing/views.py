@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penstock.query.tables import frame_of, rows_of, store_html, table_of
 from penstock.record import ValueAndTimestamp, Windowed
 from penstock.serde import Serdes
 from penstock.state.merged import merged_view
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreKind, StoreSpec
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class TestView:
@@ -29,6 +33,14 @@ class TestView:
 
     def __getattr__(self, verb: str) -> Any:
         return getattr(merged_view(self._spec, self._stores()), verb)
+
+    def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
+        """Return all rows (at most ``limit``) as a frame, as the stores of an `App` do."""
+        return frame_of(table_of(rows_of(self._spec, self), limit=limit))
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook."""
+        return store_html(self._spec, self)
 
     def put(self, key: Any, value: Any, *at: int) -> None:
         """Store a value (``at``: the start of its window, the timestamp of its version); None deletes."""
