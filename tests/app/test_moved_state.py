@@ -1,47 +1,18 @@
 """The state of a Kafka Streams application that ran on this broker is moved, as docs/migration/state.md says; results go on as Java's."""
 
-import re
-import sys
 import time
-from pathlib import Path
-from types import ModuleType
 
-import jpype
-import oracle
 import pytest
-from bench.peers.java import CompilerNotFound, compiled, find_javac
+from moved_state import AFTER, BEFORE, OUTPUT, by_key, java_topology, program
 from oracle.jvm import J, scratch
 
 from penstock.log.base import TopicSpec
-
-TEXT = (Path(__file__).parents[2] / "docs" / "migration" / "state.md").read_text()
-IMPORTS = """
-import java.time.Duration;
-import org.apache.kafka.common.serialization.Serdes;
-import org.apache.kafka.streams.*;
-import org.apache.kafka.streams.kstream.*;
-"""
-OUTPUT = ("visit-counts", "minute-counts", "session-counts")
-#: keys, and seconds: sessions that grow and merge, late records, windows of before that go on
-BEFORE = [("ann", 0), ("bob", 10), ("ann", 50), ("ann", 400), ("cem", 30), ("bob", 800), ("dan", 805), ("ann", 20)]
-AFTER = [("ann", 70), ("bob", 820), ("ann", 200), ("eve", 900), ("cem", 40), ("dan", 1300), ("bob", 15), ("ann", 1000)]
 
 
 @pytest.fixture
 def java(tmp_path, cluster):
     """Run the page's Java program for a while: until it has read and committed everything."""
-    try:
-        find_javac()
-    except CompilerNotFound as error:
-        pytest.skip(str(error))
-    source = tmp_path / "Visits.java"
-    source.write_text(IMPORTS + re.search(r"<!-- file: Visits.java -->.*?```java\n(.*?)```", TEXT, re.DOTALL)[1])
-    folder = compiled(source).split(":")[0]
-    oracle.start()
-    loader = J["java.net.URLClassLoader"](
-        [J["java.io.File"](folder + "/").toURI().toURL()], J["java.lang.ClassLoader"].getSystemClassLoader()
-    )
-    topology = jpype.JClass("Visits", loader=loader).topology()
+    topology = java_topology(tmp_path)
     properties = J.Properties()
     for name, value in {
         "application.id": "visits-java",
@@ -69,26 +40,9 @@ def java(tmp_path, cluster):
     return run
 
 
-def program(name, modules):
-    """Run a program of the page as a module that others may import."""
-    code = re.search(rf'```python title="{name}.py"\n(.*?)```', TEXT, re.DOTALL)[1]
-    module = ModuleType(name)
-    modules.setitem(sys.modules, name, module)
-    exec(compile(code, f"{name}.py", "exec"), module.__dict__)
-    return module
-
-
 def rows(records):
     """Return records as they are written, spread over two partitions by key."""
     return [(key, "click", second * 1000, sum(key.encode()) % 2) for key, second in records]
-
-
-def by_key(found):
-    """Return values and timestamps of each key, in their order."""
-    keys = {}
-    for key, value, timestamp, _ in found:
-        keys.setdefault(key, []).append((value, timestamp))
-    return keys
 
 
 def test_what_python_writes_after_the_move_is_what_java_would_have_written(cluster, start, java, monkeypatch):
