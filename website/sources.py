@@ -33,6 +33,7 @@ def write(root: Path, target: Path) -> None:
             continue
         (target / name).write_text(page(path, name, pages, root, target))
     generated = {**api.pages(), **commands.pages(), **endpoints.pages(), "decisions/index.md": decisions(root)}
+    generated["documents.md"] = documents({name: path.read_text() for path, name in pages.items()})
     for where, text in generated.items():
         (target / where).parent.mkdir(parents=True, exist_ok=True)
         (target / where).write_text(text)
@@ -71,6 +72,16 @@ def copy(source: Path, target: Path) -> None:
         target.write_text("".join(f"{path.name}\n" for path in sorted(source.iterdir()) if path.is_file()))
     else:
         shutil.copyfile(source, target)
+
+
+def documents(pages: dict[Path, str]) -> str:
+    """Return the list of all documents but the decisions, so that each is reached, whatever the navigation has."""
+    lines = ["# All documents", ""]
+    for name in sorted(pages):
+        if name.parts[0] != "decisions":
+            title = next((line.lstrip("# ") for line in pages[name].splitlines() if line.startswith("# ")), name.stem)
+            lines.append(f"- [{title}]({name})")
+    return "\n".join([*lines, ""])
 
 
 def decisions(root: Path) -> str:
