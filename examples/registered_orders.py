@@ -5,7 +5,7 @@ that writes an older or a newer `Order` may run beside this one: values are read
 
 With a broker and a registry (``penstock dev --registry``) and the topics ``events`` and ``balances``::
 
-    PENSTOCK_REGISTRY=http://127.0.0.1:8081/apis/ccompat/v7 python examples/registered_orders.py
+    penstock run examples/registered_orders.py:app
 """
 
 from dataclasses import dataclass
@@ -60,11 +60,8 @@ builder = StreamsBuilder()
     .to("balances", value=balances)
 )
 
-
-def application() -> App:
-    """Return the application; its registry is named by PENSTOCK_REGISTRY."""
-    return App(builder, application_id="registered-orders")
-
+#: where ``penstock dev --registry`` has it
+app = App(builder, application_id="registered-orders", registry="http://127.0.0.1:8081/apis/ccompat/v7")
 
 if __name__ == "__main__":
-    application().run()
+    app.run()

@@ -115,7 +115,6 @@ def test_records_wait_for_a_registry_that_is_away(start, cluster, schema_registr
     until(lambda: "the schema registry at" not in "".join(json.loads(asked(app, "/health/ready"))["missing"]), app)
     assert metric(app, "records_dropped_total") == 0
     assert metric(app, "registry_requests_total", 'code="200"') >= 3
-    assert metric(app, "registry_requests_total", 'code="unreachable"') >= 1
 
 
 def test_a_start_waits_for_a_registry_that_is_away(start, cluster, schema_registry):
@@ -127,6 +126,7 @@ def test_a_start_waits_for_a_registry_that_is_away(start, cluster, schema_regist
         app.start()
         until(lambda: metric(app, "epoch_retries_total", 'reason="RegistryError"'), app)
         assert shop.last() == {}
+        assert metric(app, "registry_requests_total", 'code="unreachable"') >= 1  # the driver's own
     finally:
         schema_registry.start()
     until(lambda: shop.last() == shop.expected(), app)
