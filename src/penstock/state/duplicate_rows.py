@@ -6,7 +6,8 @@ deltas of the epoch, and what of them has not expired at the barrier is sealed b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from penstock.batch.fallback import Fallback
 from penstock.batch.grouping import key_order
-from penstock.state.base import Sealed, ShardState
+from penstock.state.base import BytesStore, Sealed, ShardState
 from penstock.state.batch_delta import ChangelogColumns
 from penstock.state.bulk import SortedRows, are_short
 from penstock.state.delta import DeltaLayer, StoreDelta, joined
@@ -27,6 +28,9 @@ from penstock.state.spec import StoreSpec
 #: pairs that are looked at in one go; where each record meets so many others columns would only cost memory
 MOST_PAIRS = 1 << 22
 _BEFORE = -1
+#: rows of the base that are read as a whole cost so much less than those of a key that is looked up
+_WHOLE = 16
+_NO_ROWS = pa.array([], pa.binary()), np.zeros(0, np.int64), pa.array([], pa.binary()), np.zeros(0, np.int64)
 
 
 class SpanQuery(NamedTuple):
@@ -130,8 +134,33 @@ class DuplicateRows(Segmented):
 
     def _single(self, asked: SpanQuery) -> tuple[pa.Array, Any, pa.Array, Any]:
         """Return the rows of the layers and the base that may be among those that are asked for."""
+        below = self._asked_below(asked)
+        count = int(below.sum())
+        if not count:
+            return _NO_ROWS
+        since, until = asked.since[below], asked.until[below]
+        segments = [segment for _, segment in self.segments.between(max(int(since.min()), 0), int(until.max()))]
+        read_whole = not (self.pending or self.dirty.keys)
+        if read_whole and sum(segment.count() for segment in segments) <= _WHOLE * count:
+            return self._rows_of(segments, int(since.min()), int(until.max()))
+        keys = asked.keys.filter(pa.array(below)).to_pylist()
+        return self._of_keys(zip(keys, since.tolist(), until.tolist(), strict=True))
+
+    def _rows_of(self, segments: list[BytesStore], since: int, until: int) -> tuple[pa.Array, Any, pa.Array, Any]:
+        """Return the rows of segments that start in a span of time, whatever their keys."""
+        rows = [row for segment in segments for row in segment.range(None, None)]
+        starts = np.frombuffer(b"".join([name[-12:-4] for name, _ in rows]), ">i8").astype(np.int64)
+        inside = (starts >= since) & (starts <= until)
+        if not inside.all():
+            starts, rows = starts[inside], list(compress(rows, inside.tolist()))
+        values = [self._unpack(raw)[0] for _, raw in rows] if self.stamped else [raw for _, raw in rows]
+        keys = pa.array([name[:-12] for name, _ in rows], pa.binary())
+        return keys, starts, pa.array(values, pa.binary()), np.full(len(rows), _BEFORE)
+
+    def _of_keys(self, asked: Iterable[tuple[bytes, int, int]]) -> tuple[pa.Array, Any, pa.Array, Any]:
+        """Return the rows of keys, each in a span of time."""
         spans: dict[bytes, tuple[int, int]] = {}
-        for key, since, until in zip(*self._asked_below(asked), strict=True):
+        for key, since, until in asked:
             known = spans.get(key)
             spans[key] = (since, until) if known is None else (min(since, known[0]), max(until, known[1]))
         keys: list[bytes] = []
@@ -144,17 +173,13 @@ class DuplicateRows(Segmented):
         values = pa.array([value for _, value, _ in found], pa.binary())
         return pa.array(keys, pa.binary()), starts, values, np.full(len(keys), _BEFORE)
 
-    def _asked_below(self, asked: SpanQuery) -> tuple[list[bytes], list[int], list[int]]:
-        """Return what is asked of single rows: records that are newer than all of these ask for nothing there."""
-        newest = self._newest_below()
-        below = asked.since <= newest
+    def _asked_below(self, asked: SpanQuery) -> Any:
+        """Return which records ask for single rows: those that are newer than all of these find nothing there."""
+        below = asked.since <= self._newest_below()
         if self.dirty.keys:
             known = self.dirty.keys
             below |= np.fromiter((key in known for key in asked.keys.to_pylist()), bool, len(below))
-        if not below.any():
-            return [], [], []
-        keys = asked.keys.filter(pa.array(below)).to_pylist()
-        return keys, asked.since[below].tolist(), asked.until[below].tolist()
+        return below
 
     def _newest_below(self) -> int:
         """Return a time that no row of the base, nor of a sealed epoch, is newer than; −1: there is none."""

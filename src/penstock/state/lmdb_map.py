@@ -165,7 +165,9 @@ class LmdbMap:
             return [], None
         low, high = (None if key is None else stored_key(key) for key in (lower, upper))
         with view.cursor(self._database) as cursor:
-            single = [(user_key(key), value) for key, value in islice(_steps(cursor, low or b"", high, reverse), CHUNK)]
+            single = list(islice(_steps(cursor, low or b"", high, reverse), CHUNK))
+        if single and not (single[0][0][0] and single[-1][0][0]):  # keys ascend: where neither begins with a zero none does
+            single = [(user_key(key), value) for key, value in single]
         parts = [single]
         if self._runs:
             parts.append(loops.rows(self._state.runs(self._runs), lower, upper, reverse, CHUNK))
@@ -213,19 +215,24 @@ def _beginning(cursor: Any, stored: bytes) -> list[Row]:
 def _steps(cursor: Any, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:
     # set_range refuses keys over LMDB's limit; cutting the low end only starts the walk earlier
     if reverse:
-        if high is None or not cursor.set_range(high[:LONG]):
-            found = cursor.last()
-        else:
-            found = True
-        for key, value in cursor.iterprev() if found else ():
-            if key < low:
-                return
-            if high is None or key < high:
-                yield key, value
-    else:
-        found = cursor.set_range(low[:LONG]) if low else cursor.first()
-        for key, value in cursor.iternext() if found else ():
-            if high is not None and key >= high:
-                return
-            if key >= low:
-                yield key, value
+        return _steps_back(cursor, low, high)
+    found = cursor.set_range(low[:LONG]) if low else cursor.first()
+    steps: Iterator[Row] = cursor.iternext() if found else iter(())
+    return steps if high is None and len(low) <= LONG else _steps_between(steps, low, high)
+
+
+def _steps_between(steps: Iterator[Row], low: bytes, high: bytes | None) -> Iterator[Row]:
+    for key, value in steps:
+        if high is not None and key >= high:
+            return
+        if key >= low:
+            yield key, value
+
+
+def _steps_back(cursor: Any, low: bytes, high: bytes | None) -> Iterator[Row]:
+    found = cursor.last() if high is None or not cursor.set_range(high[:LONG]) else True
+    for key, value in cursor.iterprev() if found else ():
+        if key < low:
+            return
+        if high is None or key < high:
+            yield key, value
