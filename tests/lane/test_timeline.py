@@ -116,6 +116,26 @@ def test_the_time_at_each_record_is_what_reading_one_by_one_gives(given_steps, b
     assert times_at(timelines, feed, rows) == slow_times(rows, FEEDS[feed], base)
 
 
+#: a function may tell a watermark that is further than the record
+strange_steps = st.lists(
+    st.tuples(st.sampled_from(TOPICS), st.integers(0, 2), st.integers(0, 5), st.integers(-3, 4)), max_size=25
+)
+
+
+@given(steps | strange_steps, bases, st.sampled_from(sorted(FEEDS)))
+def test_time_is_at_most_what_the_partition_of_a_record_had_reached_unless_watermarks_are_further(
+    given_steps, base, feed
+):
+    rows = records_of(given_steps)
+    timelines = timelines_of(rows, {feed: sorted(base.items())})
+    timeline, times = timelines.timeline(feed), times_at(timelines, feed, rows)
+    if timeline.follows_places:
+        for before, including, (_, _, _, reached, _) in zip(*times, rows, strict=True):
+            assert max(before, including) <= max(reached, timeline.base)
+    else:
+        assert any(behind < 0 for *_, behind in given_steps) or base
+
+
 @given(steps, bases, st.sampled_from(sorted(FEEDS)), st.sets(st.integers(0, 24)))
 def test_a_cursor_that_has_some_of_the_records_knows_the_time_at_each(given_steps, base, feed, mine):
     rows = records_of(given_steps)

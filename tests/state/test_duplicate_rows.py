@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Serdes, Stores
+from penstock.state import duplicate_rows
 from penstock.state.delta import StoreDelta
 from penstock.state.duplicate_rows import DuplicateRows, SpanQuery
 from penstock.state.memory import MemoryState
@@ -86,12 +88,15 @@ class Kept:
         assert seen == wanted
 
 
+@pytest.mark.parametrize("whole", [0, 1 << 20], ids=["key by key", "a segment at a time"])
 @settings(max_examples=300, deadline=None)
 @given(deeds, questions)
-def test_rows_are_found_wherever_they_are(todo, last):
+def test_rows_are_found_wherever_they_are(whole, todo, last):
     kept = Kept()
-    for deed, what in [*todo, ("find", last)]:
-        getattr(kept, deed)(what)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicate_rows, "_WHOLE", whole)
+        for deed, what in [*todo, ("find", last)]:
+            getattr(kept, deed)(what)
 
 
 def test_the_newest_row_of_the_base_is_found_by_who_asks_from_its_time_on():

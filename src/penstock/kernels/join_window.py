@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.fallback import Fallback
 from penstock.batch.merge import binary
-from penstock.kernels.kernel import Effects, Kernel, KernelContext, NodeFacts, TimesOf
+from penstock.kernels.kernel import Effects, Kernel, KernelContext, NodeFacts
 from penstock.kernels.transaction import BatchTransaction, OnBatch
 from penstock.operators.stream_join import JoinWindow
 from penstock.serde import Serde
@@ -21,6 +20,7 @@ from penstock.serde.traits import is_canonical
 from penstock.state.delta import StoreDelta
 from penstock.state.duplicate_rows import DuplicateRows
 from penstock.state.keys import MAX_SEQUENCE
+from penstock.state.window import WindowStore
 
 
 class PublishedRecords(NamedTuple):
@@ -49,7 +49,7 @@ def open_add(
     name: str,
     serdes: tuple[Serde[Any], Serde[Any]],
     drop: Callable[[str], None],
-    times_of: TimesOf,
+    times_of: Callable[[Batch, Any], Any],
 ) -> OnBatch:
     """Return what puts the records that have a key, each as a row of its own.
 
@@ -62,9 +62,7 @@ def open_add(
         if not len(batch):
             return
         whole, valued = _whole(rows, serdes, batch)
-        oldest, _ = rows.limits_of(times_of(batch)[valued])
-        taken = valued.copy()
-        taken[valued] = whole.starts[valued] >= oldest
+        taken = valued & (whole.starts >= rows.limits_of(times_of(batch, whole.starts))[0])
         published = PublishedRecords(
             whole.where(taken),
             np.flatnonzero(taken[valued]),
@@ -131,8 +129,11 @@ def _there(column: Column) -> Any:
 
 def open_join_window(operator: JoinWindow, context: KernelContext, forward: OnBatch) -> OnBatch:
     """Return what publishes records before they go on, and keeps them when all went well."""
-    store, clock = context.store(operator.store), f"store/{operator.store}"
-    times_of = partial(context.times_of, shared=clock)
+    store = context.store(operator.store)
+
+    def times_of(batch: Batch, starts: Any) -> Any:
+        return times_for(context, store, batch, lambda limits: limits[0], starts, included=True)
+
     publish = open_add(store.rows, store.name, (store.key_serde, store.value_serde), store.drop, times_of)
 
     def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
@@ -140,6 +141,27 @@ def open_join_window(operator: JoinWindow, context: KernelContext, forward: OnBa
         forward(batch, transaction)
 
     return on_batch
+
+
+def times_for(
+    context: KernelContext,
+    store: WindowStore,
+    batch: Batch,
+    limit: Callable[[Any], Any],
+    starts: Any,
+    *,
+    included: bool,
+) -> Any:
+    """Return times of a store at many records, of which only a limit counts, and that only where it is later than ``starts``.
+
+    Most records are far from being late: that a limit is not later is then seen without the time itself, which has to be searched for.
+    """
+    rows, clock = store.rows, f"store/{store.name}"
+    assert isinstance(rows, DuplicateRows)
+    at_most = context.times_at_most(batch, clock)
+    if at_most is not None and (limit(rows.limits_of(at_most)) <= starts).all():
+        return at_most
+    return context.times_of(batch, clock, included=included)
 
 
 def _refuses(operator: JoinWindow, facts: NodeFacts) -> str | None:

@@ -39,6 +39,10 @@ class KernelContext(OperatorContext, Protocol):
         """Return the time of this node's clock at many records: with each of them, or without it."""
         ...
 
+    def times_at_most(self, batch: Batch, shared: str) -> Any:
+        """Return a time for each record that a clock has not passed there, for less than ``times_of``; None: nothing is known."""
+        ...
+
     def time_reaching(self, due: int, shared: str | None = None) -> int:
         """Return the time of this node's clock once it is at least ``due``; that at the end of the epoch if it is not."""
         ...

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.batch.batch import Batch
 from penstock.batch.column import Column
 from penstock.batch.merge import binary, merge_batches
+from penstock.kernels.join_window import times_for
 from penstock.kernels.kernel import JoinResult, KernelContext
 from penstock.kernels.transaction import BatchTransaction, present
 from penstock.state.duplicate_rows import Matches, SpanQuery
@@ -70,7 +71,7 @@ class InnerJoinSide:
             np.maximum(times - self.before, 0),
             np.maximum(times + self.after, 0),
         )
-        before = self.context.times_of(batch, f"store/{self.other.name}", included=False)
+        before = times_for(self.context, self.other, batch, lambda limits: limits[1], asked.since, included=False)
         published = transaction.published.get(self.other.name)
         return self.other.find(asked, None if published is None else published.delta, before)
 

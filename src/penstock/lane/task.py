@@ -367,6 +367,10 @@ class Task:
         """Return the time of a clock at many records: with each of them, or without it."""
         return self.time.of_records(clock, batch, included=included)
 
+    def times_at_most(self, clock: str, batch: Batch) -> Any:
+        """Return times that a clock has not passed at many records; None: nothing is known."""
+        return self.time.at_most(clock, batch)
+
     def begin(self) -> None:
         """Do what time has made due since the last barrier without a record: partitions that are idle, the wall clock."""
         self.time.begin()

@@ -156,6 +156,17 @@ class TaskTime:
             time = np.where(released, timeline.before(places, offsets), time)
         return columns.of_source(held(time, feed.hold))
 
+    def at_most(self, name: str, batch: Batch) -> Any:
+        """Return a time for each record that a clock has not passed there, with it or without it: for less than the time itself.
+
+        None: nothing is known.
+        """
+        feed = self._feeds.get(name, Feed())
+        timeline, arrays = self._timelines.timeline(feed.group), batch.provenance.arrays
+        if arrays is None or not timeline.follows_places:
+            return None
+        return batch.of_source(held(np.maximum(arrays["reached"], timeline.base), feed.hold))
+
     def _located(self, provenance: Provenance) -> tuple[Any, Any, Any, Any]:
         """Return places and offsets of the source records of a batch, which of them time has given out (None: none), and which are the
         first of their record (None: all)."""

@@ -107,6 +107,14 @@ class Timeline:
         return self._time_after(self._changes(places, offsets, exact=False))
 
     @cached_property
+    def follows_places(self) -> bool:
+        """Whether the time at a record is at most the one that its partition had reached, or that of the beginning.
+
+        Only watermarks that a function tells may be further.
+        """
+        return bool((self.times <= np.maximum(self.places // RANKS, self.base)).all())
+
+    @cached_property
     def _has_ties(self) -> bool:
         return bool((self.places[1:] == self.places[:-1]).any())
 
@@ -191,12 +199,12 @@ class Timelines:
         if feed not in self._made:
             sources = set(feed.split("+"))
             fed = [number for number, topic in enumerate(self._topics) if self._source_of[topic] in sources]
-            mine = np.isin(self._moves.partition // PARTITIONS, fed)
-            moves = self._moves.where(mine)
+            moves, places = self._moves, self._places
+            if len(fed) < len(self._topics):
+                mine = np.isin(moves.partition // PARTITIONS, fed)
+                moves, places = moves.where(mine), places[mine]
             base = dict(self._base.get(feed, ()))
-            self._made[feed] = Timeline(
-                base, self._places[mine], moves.offset, moves.partition % PARTITIONS, moves.watermark
-            )
+            self._made[feed] = Timeline(base, places, moves.offset, moves.partition % PARTITIONS, moves.watermark)
         return self._made[feed]
 
     def places(self, topic: Any, partition: Any, reached: Any) -> Any:
