@@ -166,9 +166,7 @@ class LmdbMap:
         low, high = (None if key is None else stored_key(key) for key in (lower, upper))
         with view.cursor(self._database) as cursor:
             single = list(islice(_steps(cursor, low or b"", high, reverse), CHUNK))
-        if single and not (
-            single[0][0][0] and single[-1][0][0]
-        ):  # keys ascend: where neither begins with a zero none does
+        if single and (single[0][0][0] == 0 or single[-1][0][0] == 0):  # in order: where neither has a zero, none has
             single = [(user_key(key), value) for key, value in single]
         parts = [single]
         if self._runs:
