@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Serdes, StreamsBuilder
-from penstock.kernels import fold
+from penstock.kernels import fallback, fold
 from penstock.lane import run
 from penstock.lane.task import Task
 from penstock.protocol.envelope import pack_headers
+from penstock.watermark import LatePolicy
 from penstock.windows import SessionWindows, TimeWindows
 
 MANY = 20_000
@@ -345,6 +346,22 @@ def test_an_aggregator_of_windows_that_fails_sees_few_records_of_that_window_twi
     assert max(called.values()) <= 2
     assert sum(times > 1 for times in called.values()) <= fold.SLICE + 1
     assert (single, list(seen["dropped"].values())) == (0, [1])
+
+
+@needs_kernels
+def test_a_late_record_lets_no_function_in_front_of_the_window_see_a_record_twice(folders, monkeypatch):
+    called = Counter[int]()
+
+    def shape(b: StreamsBuilder) -> None:
+        source = b.stream("in", key=Serdes.string, value=Serdes.json, late=LatePolicy.dead_letter)
+        grouped = source.filter(lambda k, v: fails_at(called)(v)).group_by_key()
+        grouped.windowed_by(TimeWindows(50, grace=0)).count(store="s")
+
+    late = [(*row[:4], 0, None) if at == BAD else row for at, row in enumerate(rows())]
+    seen, single = run_once(shape, folders(), late, monkeypatch)
+    assert set(called.values()) == {1}
+    assert 0 < single <= fallback.SMALL
+    assert list(seen["dropped"].values()) == [1]
 
 
 @needs_kernels

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
+from penstock.errors import SerializationError
 from penstock.record import Windowed
 from penstock.serde import ChangedSerde, Serde, Serdes, SessionWindowedSerde, WindowedSerde
 from penstock.serde.foreign_key import CombinedKeySerde, SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
@@ -126,3 +127,10 @@ def test_a_windowed_serde_knows_its_parts() -> None:
     serde = Serdes.windowed(Serdes.int64, 10)
     assert (serde.inner, serde.size) == (Serdes.int64, 10)
     assert serde.deserialize(serde.serialize(Windowed(1, 20, 30))) == Windowed(1, 20, 30)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("serde", [Serdes.json, Serdes.json_of(list[float])], ids=["json", "json_of"])
+def test_json_refuses_numbers_that_it_does_not_have(serde: Serde[Any], number: float) -> None:
+    with pytest.raises(SerializationError, match="JSON has no"):
+        serde.serialize([1.5, number])
