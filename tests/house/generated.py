@@ -91,6 +91,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "../src/penstock/setting_types.py": setting_types.render,
     "../deploy/grafana/penstock.json": monitoring.board_json,
     "../deploy/prometheus/alerts.yml": monitoring.alerts_yaml,
+    "../deploy/kubernetes/dashboard.yaml": monitoring.config_map_yaml,
 }
 
 if __name__ == "__main__":

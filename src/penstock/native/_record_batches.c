@@ -15,7 +15,13 @@
 #error "written for little-endian machines: without this file rows are written by librdkafka"
 #endif
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
+#ifdef __clang__
+#define WITH_CRC __attribute__((target("crc32")))
+#else
+#define WITH_CRC __attribute__((target("sse4.2")))
+#endif
 #endif
 
 enum { FRAME = 61, AFTER_LENGTH = 12, AT_CRC = 17, AFTER_CRC = 21, SMALLEST = 4096, TRANSACTIONAL = 16 };
@@ -27,7 +33,7 @@ static CrcTable crc_table;
 static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t size) { return crc_by(crc_table, crc, data, size); }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_by_processor(uint32_t crc, const uint8_t *data, size_t size) {
+WITH_CRC static uint32_t crc_by_processor(uint32_t crc, const uint8_t *data, size_t size) {
     uint64_t wide = crc, word;
     for (; size >= 8; size -= 8, data += 8) {
         memcpy(&word, data, 8);
@@ -595,7 +601,8 @@ static struct PyModuleDef MODULE = {
 PyMODINIT_FUNC PyInit__record_batches(void) {
     make_crc_table(crc_table, 0x82F63B78u);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2"))
+    unsigned a, b, c, d; /* the processor is asked itself: not every compiler brings what asks it */
+    if (__get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2)
         crc_of = crc_by_processor;
 #endif
     PyObject *module = PyModule_Create(&MODULE);
