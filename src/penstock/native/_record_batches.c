@@ -15,6 +15,7 @@
 #error "written for little-endian machines: without this file rows are written by librdkafka"
 #endif
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
 #ifdef __clang__
 #define WITH_CRC __attribute__((target("crc32")))
@@ -600,7 +601,8 @@ static struct PyModuleDef MODULE = {
 PyMODINIT_FUNC PyInit__record_batches(void) {
     make_crc_table(crc_table, 0x82F63B78u);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2"))
+    unsigned a, b, c, d; /* the processor is asked itself: not every compiler brings what asks it */
+    if (__get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2)
         crc_of = crc_by_processor;
 #endif
     PyObject *module = PyModule_Create(&MODULE);
