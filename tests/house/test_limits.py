@@ -33,7 +33,20 @@ def run(folder: Path, tests: str, *options: str, files: int = 1000, megabytes: i
     (folder / "conftest.py").write_text(CONFTEST.format(files=files, megabytes=megabytes))
     (folder / "test_some.py").write_text(tests)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", *options, "test_some.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            "/dev/null",
+            "--rootdir",
+            ".",
+            *options,
+            "test_some.py",
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
