@@ -76,7 +76,7 @@ _shelves: dict[str, ShuffleFiles] = {}
 
 
 def shuffle_files_in(folder: str) -> ShuffleFiles:
-    """Return the shuffle files that this process has in a folder. Applications that share Spark share its workers, too: they come and go."""
+    """Return the shuffle files that this process has in a folder. Applications that share Spark share its workers, too."""
     if folder not in _shelves:
         for gone in [other for other in _shelves if not os.path.exists(other)]:
             del _shelves[gone]
