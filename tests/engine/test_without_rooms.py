@@ -10,7 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: some tests that go through what takes over: the record path, the twins of the loops, librdkafka's producer, the public interface
 TESTS = {
-    "kernels": ["tests/operators/test_aggregate.py", "tests/operators/test_stateless.py"],
+    "kernels": [
+        "tests/operators/test_aggregate.py",
+        "tests/operators/test_stateless.py",
+        "tests/lane/test_many_keys.py",
+    ],
     "native": ["tests/lane/test_columns.py", "tests/state/test_runs.py"],
     "kafka_wire": ["tests/log/test_log_contract.py"],
     "spark_fast": ["tests/engine/executor/test_choice.py"],

@@ -24,12 +24,12 @@ class ShuffleFiles:
     >>> import tempfile
     >>> from penstock.protocol.chunk import opened_chunk
     >>> folder, rows = tempfile.TemporaryDirectory(), pa.RecordBatch.from_pydict({"a": [1, 2]})
-    >>> shelf = ShuffleFiles(folder.name)
-    >>> shelf.begin(1, "first run")
-    >>> shelf.stage([rows]) == shelf.stage([rows]), len(os.listdir(folder.name))
+    >>> files = ShuffleFiles(folder.name)
+    >>> files.begin(1, "first run")
+    >>> files.stage([rows]) == files.stage([rows]), len(os.listdir(folder.name))
     (False, 2)
-    >>> shelf.begin(2, "second run")
-    >>> chunk = shelf.stage([rows.slice(1)])
+    >>> files.begin(2, "second run")
+    >>> chunk = files.stage([rows.slice(1)])
     >>> opened_chunk(chunk)["a"].to_pylist(), len(os.listdir(folder.name))
     ([2], 2)
     """
@@ -76,7 +76,7 @@ _shelves: dict[str, ShuffleFiles] = {}
 
 
 def shuffle_files_in(folder: str) -> ShuffleFiles:
-    """Return the shelf that this process has in a folder. Applications that share Spark share its workers, too: they come and go."""
+    """Return the shuffle files that this process has in a folder. Applications that share Spark share its workers, too."""
     if folder not in _shelves:
         for gone in [other for other in _shelves if not os.path.exists(other)]:
             del _shelves[gone]
