@@ -1,5 +1,7 @@
 """Running a topology in the driver with any number of shards, lanes and partitions, and any cut into epochs."""
 
+import itertools
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -12,10 +14,12 @@ from penstock.testing import TopologyTestDriver
 SHARDS, LANES, BARRIERS = (1, 2, 16, 64), (1, 2, 5), (1, 7, 1000, None, "each")
 
 
-def records(random: Random, topics: tuple[str, ...], partitions: int, scale: int) -> list[tuple[Any, ...]]:
+def records(
+    random: Random, topics: tuple[str, ...], partitions: int, scale: int, length: int = 50
+) -> list[tuple[Any, ...]]:
     """Records of which any may carry a new greatest time, also those without key or value."""
     now, steps = random.choice((0, 20)), []
-    for number in range(50):
+    for number in range(length):
         now += random.choice((0, 0, 1, 2, 5, 10, 11))
         late = random.choice((0, 0, 0, 1, 4, 9, 10, 25))
         key = None if random.random() < 0.06 else random.choice(KEYS)
@@ -43,6 +47,12 @@ def any_way(random: Random, partitions: int) -> dict[str, Any]:
     """Return a way of running it."""
     ways = {"shards": SHARDS, "lanes": LANES, "barrier": BARRIERS}
     return {"partitions": partitions, **{name: random.choice(values) for name, values in ways.items()}}
+
+
+def all_ways(partitions: int) -> Iterator[dict[str, Any]]:
+    """Yield every way of running it."""
+    for shards, lanes, barrier in itertools.product(SHARDS, LANES, BARRIERS):
+        yield {"partitions": partitions, "shards": shards, "lanes": lanes, "barrier": barrier}
 
 
 def first_way(partitions: int) -> dict[str, Any]:

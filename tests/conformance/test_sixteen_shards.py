@@ -5,9 +5,10 @@ carry a new greatest time: ``random_scripts.settled``; ``test_time_at_a_node.py`
 so that every update is compared; with a cache the last value of each key.
 
 Kafka's driver takes records in the order of the script, Penstock an epoch in the order of partition times: a script of several topics is
-put into that order first.
+put into that order first. ``PENSTOCK_LONG=1``: as many scripts of families that spread records, and as many epochs of thousands.
 """
 
+import os
 from random import Random
 from typing import Any
 
@@ -33,10 +34,11 @@ from penstock.testing import TopologyTestDriver
 
 #: scripts of each family; an epoch holds all records of one
 SCRIPTS = 300
+LONG = bool(os.environ.get("PENSTOCK_LONG"))
 
 
 def scripts_of(name: str) -> int:
-    return SCRIPTS // 5 if name in SPREAD else SCRIPTS
+    return SCRIPTS // 5 if name in SPREAD and not LONG else SCRIPTS
 
 
 def shape_of(topology: Any) -> tuple[int, int]:
@@ -118,8 +120,9 @@ def test_results_of_a_join_are_kafkas_whenever_they_leave(method: str) -> None:
 def test_an_epoch_of_thousands_of_records(name: str) -> None:
     topology = FAMILIES[name]
     scale, length = shape_of(topology)
-    steps = script(Random(name), topics_of(name), scale, length=50 * length)
-    expected, found = kafka(topology, "", steps), penstock(topology, "", steps, every=10_000)
-    if name in COLLAPSING:
-        found, expected = last_of(found), last_of(expected)
-    assert found == expected
+    for seed in range(SCRIPTS if LONG else 1):
+        steps = script(Random(f"{name} {seed}"), topics_of(name), scale, length=50 * length)
+        expected, found = kafka(topology, str(seed), steps), penstock(topology, str(seed), steps, every=10_000)
+        if name in COLLAPSING:
+            found, expected = last_of(found), last_of(expected)
+        assert found == expected, seed

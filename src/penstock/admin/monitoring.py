@@ -105,7 +105,6 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "open_snapshots",
             "subscribers",
             "http_requests_total",
-            "registry_requests_total",
         ),
     ),
 )
