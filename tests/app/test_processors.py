@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 from penstock import (
     LatePolicy,
@@ -255,3 +256,46 @@ def test_a_store_that_is_not_persistent_is_in_memory_and_restored_from_its_chang
             assert not {"fast", "loose"} & set(names)
     last = {row.key: json.loads(row.value) for row in cluster.read(cluster.name("out"))}
     assert set(map(tuple, last.values())) == {(6, 6, 3)}  # without a log it begins anew, with the application
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
+
+
+def of_the_guide(name: str) -> type[Processor[str, Any]]:
+    """Return a class of a processor as docs/guide.md has it."""
+    for example in doctest.DocTestParser().get_examples(GUIDE.read_text()):
+        if example.source.startswith(f"class {name}("):
+            found: dict[str, Any] = {"Processor": Processor}
+            exec(example.source, found)
+            return cast(type[Processor[str, Any]], found[name])
+    raise AssertionError(f"the guide has no class {name}")
+
+
+def test_processors_of_the_guide_are_the_same_in_the_driver_and_through_spark(
+    cluster: Any, start: Any, twin: Any, by_key: Any
+) -> None:
+    builder = StreamsBuilder()
+    for name, stores in ("Forgets", [Stores.key_value("counts")]), ("Refer", [Stores.key_value("names")]), ("Rate", []):
+        stream = builder.stream(cluster.topic(name))
+        stream.process(of_the_guide(name), stores=stores, name=name.lower()).to(cluster.topic(f"{name}-out"))
+    dead = cluster.topic("guide-dead")
+    user_config = {"service": "http://rates"}
+    config = {"on_processing_error": "dead_letter", "dead_letter_topic": dead, "user_config": user_config}
+    driven, driver = start(builder, **config), twin(builder, **config)
+    driven.drain()
+    for at in range(1, 4):
+        for name, key, value in ("Forgets", HERE, 0), ("Refer", HERE, [HERE, ELSEWHERE][at % 2]), ("Rate", HERE, 10):
+            cluster.send(cluster.name(name), *[(key, encoded(value), at)] * 2)
+            for _ in range(2):
+                driver.send(cluster.name(name), (key, encoded(value), at))
+        driven.drain()
+        driver.driver.commit()
+    for name in "Forgets", "Rate":
+        assert by_key(seen(cluster.rows(cluster.name(f"{name}-out")))) == by_key(
+            seen(driver.rows(cluster.name(f"{name}-out")))
+        )
+    assert seen(cluster.rows(dead)) == seen(driver.rows(dead))
+    values = [json.loads(row.value) for row in cluster.read(cluster.name("Forgets-out"))]
+    assert values == [{"field": 1 + number % 2, "store": 1 + number} for number in range(6)]
+    assert [json.loads(row.value) for row in cluster.read(cluster.name("Rate-out"))] == [11.0] * 6
+    assert len(cluster.read(dead)) == 4  # the keys of another shard
