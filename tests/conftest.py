@@ -67,6 +67,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def nothing_set_aside() -> Iterator[None]:
+    """For tests of what is set aside: undo that of all tests meanwhile."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def _admin() -> Iterator[Callable[[str], Admin]]:
     """One client for each broker that tests share."""

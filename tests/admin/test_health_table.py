@@ -105,9 +105,10 @@ def program(lines, folder):
     return builder
 
 
-def all_sent(place, topic):
-    """The position of the last record that was sent: behind it is the marker of its transaction."""
-    return {(topic, 0): place.cluster.log.admin.end_offsets([(topic, 0)])[topic, 0] - 2}
+def sent(place, topic, *rows):
+    """Write records; return the position of the last one."""
+    place.cluster.send(topic, *rows)
+    return {(topic, 0): place.cluster.log.admin.end_offsets([(topic, 0)])[topic, 0] - 1}
 
 
 def test_what_live_and_ready_say_at_each_moment(place, monkeypatch):
@@ -117,13 +118,12 @@ def test_what_live_and_ready_say_at_each_moment(place, monkeypatch):
     probes = Probes(app.admin_address)
     with probes.moment("running"):
         for first in range(0, KEYS, SENT):
-            place.cluster.send(lines, *((f"k{n}", "x", START) for n in range(first, min(KEYS, first + SENT))))
-        app.query("counts", KeyQuery("k1"), at_least=all_sent(place, lines), wait_ms=WAIT_MS)
+            last = sent(place, lines, *((f"k{n}", "x", START) for n in range(first, min(KEYS, first + SENT))))
+        app.query("counts", KeyQuery("k1"), at_least=last, wait_ms=WAIT_MS)
     app.change(stall_limit_ms=1_000)
     (place.folder / "hold").touch()
     with probes.moment("a function hangs"):
-        place.cluster.send(lines, ("k1", "hang", START))
-        hanging = all_sent(place, lines)
+        hanging = sent(place, lines, ("k1", "hang", START))
     with probes.moment("and the broker is away"):
         place.broker.pause()
     place.broker.resume()
@@ -138,8 +138,8 @@ def test_what_live_and_ready_say_at_each_moment(place, monkeypatch):
         threading.Event().wait(AWAY)
     with probes.moment("the broker is back"):
         place.broker.resume()
-        place.cluster.send(lines, ("k1", "x", START))
-        assert app.query("counts", KeyQuery("k1"), at_least=all_sent(place, lines), wait_ms=WAIT_MS).value == 3
+        last = sent(place, lines, ("k1", "x", START))
+        assert app.query("counts", KeyQuery("k1"), at_least=last, wait_ms=WAIT_MS).value == 3
     assert app.close()
     assert app.clean_up()
     restores(place, lines, monkeypatch)

@@ -134,7 +134,7 @@ def test_records_that_come_after_a_barrier_wait_for_the_commit_interval(start, c
             driven.loop.stopping = True
 
     monkeypatch.setattr(driven.loop, "_pause", pause)
-    driven.loop._run()
+    driven.loop.run()
     assert 3_000 < waited[-1] <= 3_600
     assert cluster.texts(out) == [("a", "1")]
 

@@ -4,8 +4,12 @@ import gc
 import threading
 import weakref
 
+import pytest
+
 from penstock.engine import frozen_objects as frozen_objects_module
 from penstock.engine.frozen_objects import frozen_objects
+
+pytestmark = pytest.mark.usefixtures("nothing_set_aside")
 
 
 class Node:

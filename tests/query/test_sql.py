@@ -230,7 +230,7 @@ def test_a_store_in_sql_joins_a_parquet_file(start, cluster, spark_session, tmp_
     cluster.log.admin.ensure_topics([TopicSpec("shop.orders", 2, {"retention.ms": "-1"})])
     orders = [("ann", 2.5), ("bob", 1.0), ("ann", 4.0), ("cid", 3.0), ("eve", 9.0)]
     cluster.send("shop.orders", *((who, json.dumps({"amount": amount}), START) for who, amount in orders))
-    start(example["builder"], application_id="shop").drain().close()
+    start(example["topology"](), application_id="shop").drain().close()
     customers = tmp_path / "customers.parquet"
     pq.write_table(pa.table({"id": ["ann", "bob", "cid", "dot"], "country": ["AT", "BE", "BE", "DE"]}), customers)
     found = example["report"](spark_session, cluster.servers, str(customers)).collect()

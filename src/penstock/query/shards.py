@@ -13,7 +13,7 @@ is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.lane.checkpoint import ShardCheckpoint, ShardIsNewer, checkpoint_of, is_beyond
@@ -43,21 +43,23 @@ class ShardNotReady(Exception):
     """The local copy of a shard is not at the barrier, and not on its way there by what is at hand."""
 
 
-def add_sizes(found: dict[str, tuple[int, int]], maps: Mapping[str, tuple[int, int]], stores: frozenset[str]) -> None:
+def sizes_of(shards: Sequence[Mapping[str, tuple[int, int]]], stores: frozenset[str]) -> dict[str, tuple[int, int]]:
     """Add the sizes of maps to their stores: a store has the map of its name, or segments; an index beside them has bytes alone.
 
-    >>> found: dict[str, tuple[int, int]] = {}
-    >>> add_sizes(found, {"w": (1, 20), "w/7": (2, 100), "w/7/t": (2, 50), "c": (3, 9), "x": (1, 1)}, frozenset({"w", "c"}))
-    >>> found
-    {'w': (2, 170), 'c': (3, 9)}
+    >>> shards = [{"w": (1, 20), "w/7": (2, 100), "w/7/t": (2, 50)}, {"w": (1, 20), "c": (3, 9), "x": (1, 1)}]
+    >>> sizes_of(shards, frozenset({"w", "c"}))
+    {'w': (2, 190), 'c': (3, 9)}
     """
-    segmented = {name.partition("/")[0] for name in maps if "/" in name}
-    for name, (entries, size) in maps.items():
-        store, _, part = name.partition("/")
-        if store in stores:
-            known = found.get(store, (0, 0))
-            counts = part.isdigit() if store in segmented else not part
-            found[store] = known[0] + (entries if counts else 0), known[1] + size
+    found: dict[str, tuple[int, int]] = {}
+    segmented = {name.partition("/")[0] for maps in shards for name in maps if "/" in name}
+    for maps in shards:
+        for name, (entries, size) in maps.items():
+            store, _, part = name.partition("/")
+            if store in stores:
+                known = found.get(store, (0, 0))
+                counts = part.isdigit() if store in segmented else not part
+                found[store] = known[0] + (entries if counts else 0), known[1] + size
+    return found
 
 
 class LocalShards:
@@ -117,7 +119,7 @@ class LocalShards:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return entries and bytes of each store in the local copies: about as many as there are, for the price of a look."""
-        found: dict[str, tuple[int, int]] = {}
+        every: list[dict[str, tuple[int, int]]] = []
         for shard in range(self.stage.shards):
             for folder in (self.folder, self._memory):
                 if folder is None:
@@ -127,10 +129,10 @@ class LocalShards:
                 except ShardNotReady:
                     continue
                 try:
-                    add_sizes(found, shot.sizes(), self._on_disk | self._in_memory)
+                    every.append(shot.sizes())
                 finally:
                     shot.close()
-        return found
+        return sizes_of(every, self._on_disk | self._in_memory)
 
     def close(self) -> None:
         """Close the files."""
