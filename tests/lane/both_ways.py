@@ -39,6 +39,7 @@ from penstock.protocol.envelope import (
 from penstock.protocol.raw_rows import RAW_SCHEMA
 from penstock.protocol.report import decode_report
 from penstock.protocol.request import EpochRequest, ShardRequest, Stage
+from penstock.protocol.state_folder import application_folder, remove_memory
 from penstock.protocol.timing import ObservedTimes, Timing
 from penstock.state import lmdb_write
 from penstock.state.spec import StoreKind
@@ -113,6 +114,7 @@ class Runs:
         outer = {name for name, spec in stores.items() if spec.kind is StoreKind.OUTER_JOIN}
         self._either = {node for node in plan.topology.nodes if outer.intersection(plan.topology.stores_of(node))}
         self._stage = Stage(plan, "app", config, SHARDS, 1, folder, "nowhere:1")
+        remove_memory(self._stage, application_folder(self._stage))  # of a run that was killed
         self._worker = Worker(self._stage)
         self.left_open.add(self)
         topics = {
@@ -127,9 +129,10 @@ class Runs:
         self._epoch = 0
 
     def close(self) -> None:
-        """Let go of the files; the folder is of no more use."""
+        """Close the files and delete them, on the disk and in memory: the next run may get a folder of the same name."""
         self.left_open.discard(self)
         self._worker.close()
+        remove_memory(self._stage, application_folder(self._stage))
         shutil.rmtree(self._stage.state_dir)
 
     def epoch(self, given_records: list[Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ SOURCES = {
     for package in ("penstock", "pyspark_penstock")
     for path in (ROOT / "src" / package).rglob("*")
     if path.is_file() and path.suffix not in (".c", ".h", ".so", ".pyc")
-}
+} | {"penstock_pytest.py"}
 
 
 def names(wheel):
