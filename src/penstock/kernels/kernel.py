@@ -39,7 +39,7 @@ class KernelContext(OperatorContext, Protocol):
         """Return the time of this node's clock at many records: with each of them, or without it."""
         ...
 
-    def times_at_most(self, batch: Batch, shared: str) -> Any:
+    def times_at_most(self, batch: Batch, shared: str | None = None) -> Any:
         """Return a time for each record that a clock has not passed there, for less than ``times_of``; None: nothing is known."""
         ...
 

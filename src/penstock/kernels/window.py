@@ -51,12 +51,23 @@ class Hopping(NamedTuple):
         since = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         return places, first[places] + since * self.advance
 
+    def are_open(self, starts: Any, now: Any) -> Any:
+        """Whether windows that start there still take records at these times."""
+        return starts + self.size > now - self.grace
+
+
+class Times(NamedTuple):
+    """The time of a node at many records; and, for less, one that it has not passed there, or None."""
+
+    of: TimesOf
+    at_most: TimesOf
+
 
 def open_window_fold(
     rows: Segmented,
     folding: Folding,
     number: Callable[[], int],
-    times_of: TimesOf,
+    times: Times,
     windows: Hopping,
     drop_late: Callable[[int], None] | None,
 ) -> OnBatch:
@@ -69,14 +80,17 @@ def open_window_fold(
         keys = batch.keys.arrow_of(folding.key)
         if keys.null_count:
             raise Fallback("null_key")
-        now = times_of(batch)
         at, starts = windows.starts(batch.timestamps)
-        in_time = starts + windows.size > now[at] - windows.grace
-        late = int(len(in_time) - in_time.sum())
-        if late and drop_late is None:
-            raise Fallback("late_record")
-        at, starts = at[in_time], starts[in_time]
-        _check_kept(rows, now[at], starts)
+        late = 0
+        if not all_in_time(batch, at, starts):
+            now = times.of(batch)
+            in_time = windows.are_open(starts, now[at])
+            late = int(len(in_time) - in_time.sum())
+            if late and drop_late is None:
+                raise Fallback("late_record")
+            at, starts = at[in_time], starts[in_time]
+            if not _are_kept(rows, now[at], starts):
+                raise Fallback("expired_window")
         made, failed = None, dict[int, Exception]()
         if len(at):
             tumbling = windows.advance == windows.size
@@ -94,6 +108,11 @@ def open_window_fold(
                 folding.fold.on_failures(batch, [(int(at[index]), error) for index, error in sorted(failed.items())])
 
         transaction.on_commit(commit)
+
+    def all_in_time(batch: Batch, at: Any, starts: Any) -> bool:
+        """Whether no record is late even at a time that the node has not passed: most batches do not ask for the time itself."""
+        now = times.at_most(batch)
+        return now is not None and windows.are_open(starts, now[at]).all() and _are_kept(rows, now[at], starts)
 
     def fold_windows(batch: Batch, keys: pa.Array, starts: Any, at: Any, failed: dict[int, Exception]) -> StoreDelta:
         """Fold the records at these places, each with its key and the start of its window; ``failed``: those that are not, by index."""
@@ -131,12 +150,13 @@ def open_window_fold(
     return on_batch
 
 
-def _check_kept(rows: Segmented, now: Any, starts: Any) -> None:
-    """Refuse records of which some are past the retention when their turn comes, by the time that the store has then."""
+def _are_kept(rows: Segmented, now: Any, starts: Any) -> bool:
+    """Whether no record is past the retention when its turn comes, by the time that the store has then."""
     for start in np.unique(starts).tolist():
         oldest, _, bound = rows.limits(rows.put_time(int(now[starts == start].max())))
         if start < max(oldest, bound):
-            raise Fallback("expired_window")
+            return False
+    return True
 
 
 def open_windows(operator: WindowAggregate, context: KernelContext, forward: OnBatch | None) -> OnBatch:
@@ -155,7 +175,7 @@ def open_windows(operator: WindowAggregate, context: KernelContext, forward: OnB
         store.rows,
         Folding(store.key_serde, store.value_serde, operator.initializer, fold),
         store.next_number,
-        context.times_of,
+        Times(context.times_of, context.times_at_most),
         Hopping(windows.size, windows.advance, windows.grace),
         None if LatePolicy.dead_letter in context.late_policies else drop_late,
     )

@@ -110,9 +110,9 @@ class NodeContext:
         """Return the time of this node's clock at many records: with each of them, or without it."""
         return self._task.times_of(self.node if shared is None else shared, batch, included=included)
 
-    def times_at_most(self, batch: Batch, shared: str) -> Any:
+    def times_at_most(self, batch: Batch, shared: str | None = None) -> Any:
         """Return times that a clock has not passed at many records; None: nothing is known."""
-        return self._task.times_at_most(shared, batch)
+        return self._task.times_at_most(self.node if shared is None else shared, batch)
 
     def release(self, time: int, key: bytes) -> None:
         """Give what is forwarded next its place: it leaves because time has come, and was due then. Call ``released`` after it."""

@@ -243,6 +243,15 @@ def order_by(columns: Sequence[Any]) -> Any:
     return order
 
 
+def source_order(rows: SourceRows) -> Any:
+    """Return the order of rows by topic, partition and offset: mostly the one in which a task has read them."""
+    place, offset = rows.topic * PARTITIONS + rows.partition, rows.offset
+    same, further = place[1:] == place[:-1], offset[1:] > offset[:-1]
+    if ((place[1:] > place[:-1]) | (same & further)).all():
+        return np.arange(len(place))
+    return order_by((offset, rows.partition, rows.topic))
+
+
 def starts_of(*columns: Any) -> list[int]:
     """Return where, in sorted columns, a new combination of values begins, and the end.
 
@@ -313,7 +322,7 @@ def reach_marks(rows: SourceRows, topics: Sequence[str], before: Times) -> tuple
 def _greatest_so_far(rows: SourceRows, times: Any, topics: Sequence[str], before: Times) -> tuple[Any, Times]:
     if not len(rows.table):
         return times, {}
-    order = order_by((rows.offset, rows.partition, rows.topic))
+    order = source_order(rows)
     topic, partition = rows.topic[order], rows.partition[order]
     edges = starts_of(topic, partition)
     groups = np.repeat(np.arange(len(edges) - 1), np.diff(edges))

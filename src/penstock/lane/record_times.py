@@ -52,8 +52,9 @@ def moves_of(
     rows: SourceRows, watermarks: Any, untimed: Any, known: ordering.Times, request: EpochRequest
 ) -> pa.RecordBatch:
     """Return the records of a batch that moved the time of their partition."""
-    order = ordering.order_by((rows.offset, rows.partition, rows.topic))
-    order = order[~untimed[order]]
+    order = ordering.source_order(rows)
+    if untimed.any():
+        order = order[~untimed[order]]
     partition = (rows.topic * PARTITIONS + rows.partition)[order]
     moves = find_moves(partition, rows.offset[order], rows.reached[order], watermarks[order])
     # the first row of a partition in a batch has moved it only if it is further than those before
@@ -62,9 +63,10 @@ def moves_of(
 
 
 def _known_of(partitions: Any, known: ordering.Times, request: EpochRequest) -> Any:
-    numbers, at = np.unique(partitions, return_inverse=True)
-    places = [(request.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers.tolist()]
-    return np.array([known.get(place, -1) for place in places], dtype=np.int64)[at]
+    edges = ordering.starts_of(partitions)
+    numbers = partitions[edges[:-1]].tolist()
+    places = [(request.topics[number // PARTITIONS], number % PARTITIONS) for number in numbers]
+    return np.repeat(np.array([known.get(place, -1) for place in places], dtype=np.int64), np.diff(edges))
 
 
 def greatest_times(rows: SourceRows, column: Any, topics: Sequence[str]) -> ordering.Times:

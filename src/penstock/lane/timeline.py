@@ -22,12 +22,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from penstock.lane.least_time import least_times
+from penstock.lane.ordering import starts_of
 from penstock.protocol.raw_rows import PARTITIONS
 from penstock.record import Origin
 from penstock.state.event_time import EventTime
 
 #: source partitions that a place has room for beside the time: 2**44 milliseconds end in the year 2527
-RANKS = 1 << 19
+RANK_BITS = 19
+RANKS = 1 << RANK_BITS
 _NEVER = 1 << 62
 
 MOVES_SCHEMA = pa.schema(
@@ -54,7 +57,7 @@ class Moves(NamedTuple):
     def of(cls, batches: Iterable[pa.RecordBatch]) -> Moves:
         """Return the moves of batches of ``MOVES_SCHEMA``."""
         table = pa.Table.from_batches(batches, MOVES_SCHEMA)
-        return cls(*(table[name].to_numpy().astype(np.int64) for name in MOVES_SCHEMA.names))
+        return cls(*(table[name].to_numpy().astype(np.int64, copy=False) for name in MOVES_SCHEMA.names))
 
     def batch(self) -> pa.RecordBatch:
         """Return the moves as a batch of ``MOVES_SCHEMA``."""
@@ -88,7 +91,7 @@ class Timeline:
     def __init__(self, base: Mapping[int, int], places: Any, offsets: Any, indexes: Any, watermarks: Any) -> None:
         """``base``: the time of each partition index that counts when the epoch begins. The others: moves, in order."""
         self.base = min(base.values(), default=-1)
-        now = _least_of_all(base, indexes, watermarks)
+        now = least_times(base, indexes, watermarks)
         changed = np.diff(now, prepend=self.base) != 0
         #: place of each change, offset of its record, the time from then on
         self.places, self.offsets, self.times = places[changed], offsets[changed], now[changed]
@@ -112,7 +115,7 @@ class Timeline:
 
         Only watermarks that a function tells may be further.
         """
-        return bool((self.times <= np.maximum(self.places // RANKS, self.base)).all())
+        return bool((self.times <= np.maximum(self.places >> RANK_BITS, self.base)).all())
 
     @cached_property
     def _has_ties(self) -> bool:
@@ -147,24 +150,6 @@ class Timeline:
         return at if at < len(self.times) else None
 
 
-def _least_of_all(base: Mapping[int, int], indexes: Any, watermarks: Any) -> Any:
-    """Return the least time of all indexes after each move: an index counts from its first one on.
-
-    >>> _least_of_all({0: 10}, np.array([0, 1, 0, 1]), np.array([20, 5, 30, 25])).tolist()
-    [20, 5, 5, 25]
-    """
-    now = np.full(len(indexes), _NEVER, dtype=np.int64)
-    seen = np.unique(indexes).tolist()
-    for index in {*base, *seen}:
-        before = base.get(index, -1)
-        run: Any = before
-        if index in seen:
-            mine = np.where(indexes == index, watermarks, before) if len(seen) > 1 else watermarks
-            run = np.maximum.accumulate(np.maximum(mine, before))  # another topic may have brought the index further
-        now = np.minimum(now, np.where(run < 0, _NEVER, run))
-    return np.where(now == _NEVER, -1, now)
-
-
 class Timelines:
     """The timelines of an epoch, and the places of its records."""
 
@@ -183,7 +168,9 @@ class Timelines:
         numbers = {topic: number for number, topic in enumerate(topics)}
         read = {numbers[topic] * PARTITIONS + partition for topic, partition in known if topic in numbers}
         #: numbers of the source partitions, sorted
-        self._partitions = np.array(sorted(read.union(np.unique(moves.partition).tolist())), dtype=np.int64)
+        self._partitions = np.array(
+            sorted(read.union(moves.partition[starts_of(moves.partition)[:-1]].tolist())), dtype=np.int64
+        )
         places = self.places(moves.partition // PARTITIONS, moves.partition % PARTITIONS, moves.reached)
         order = np.argsort(places, kind="stable")
         self._moves = moves.where(order)
