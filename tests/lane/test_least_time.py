@@ -29,6 +29,6 @@ def test_the_least_time_is_what_going_move_by_move_gives(base, rows):
 def test_moves_of_many_indexes_in_order_of_time():
     rng = np.random.default_rng(7)
     indexes, times = rng.integers(0, 300, 20_000), np.arange(20_000)
-    base = {index: 0 for index in range(0, 300, 2)}
+    base = dict.fromkeys(range(0, 300, 2), 0)
     rows = list(zip(indexes.tolist(), times.tolist(), strict=True))
     assert least_times(base, indexes, times).tolist() == one_by_one(base, rows)
