@@ -241,7 +241,8 @@ def test_a_client_that_leaves_in_the_middle_of_its_request_fills_no_log(serve, c
             line.sendall(head.encode() + b"{")
     while 'route="/v1/loggers/{name}"} 3.0' not in client.get("/metrics").text:
         threading.Event().wait(0.01)
-    assert caplog.records == []
+    of_servers = ("penstock.admin", "uvicorn", "asyncio", "starlette")  # others in this process may log what they like
+    assert [record for record in caplog.records if record.name.startswith(of_servers)] == []
 
 
 def test_a_client_that_sends_its_request_too_slowly_is_disconnected(serve, monkeypatch):

@@ -16,7 +16,7 @@ from penstock.distribution import SECONDS, Distribution
 from penstock.processor.user_metrics import CollectedMetrics
 
 #: of so many records that go one by one one is measured, the first always
-ONE_OF = 61
+ONE_OF = 241
 #: calls of nodes that are measured at a time; a record may become many
 MOST_CALLS = 128
 #: of a batch every call is measured
