@@ -66,4 +66,6 @@ def test_a_frame_is_told_as_node_and_line_and_waiting_as_waiting(tmp_path):
     waits = f'Current thread 0x2 (most recent call first):\n  File "{house}/protocol/channel.py", line 4 in serve\n'
     found = asked._described(7, "epoch 17", waits, {"price"})
     assert (found["doing"], found["task"]) == ("waits for the next epoch", None)
-    assert asked._described(7, "", "", {"price"})["doing"] == "waits for a task"
+    elsewhere = 'Current thread 0x2 (most recent call first):\n  File "/usr/lib/socket.py", line 4 in read\n'
+    assert asked._described(7, "", elsewhere, {"price"})["doing"] == "waits for a task"
+    assert asked._described(7, "", "", {"price"})["doing"] == "has not answered"

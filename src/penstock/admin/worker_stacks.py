@@ -12,8 +12,8 @@ from typing import Any
 from penstock.admin.processes import below
 from penstock.protocol.activity import ASK, STACK_FILE, TASK_FILE
 
-#: seconds between two looks at what a worker has written, and how many of them it has
-LOOK_SECONDS, MOST_LOOKS = 0.02, 25
+#: seconds between two looks at what a worker has written, and how many of them it has: on a busy machine it may wait for a core
+LOOK_SECONDS, MOST_LOOKS = 0.02, 150
 #: bytes of stacks after which the file begins anew; frames of a thread that are told
 MOST_BYTES, MOST_FRAMES = 1 << 20, 40
 FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
@@ -89,11 +89,17 @@ def _described(number: int, task: str, text: str, nodes: Collection[str]) -> dic
         "process": number,
         "resident": resident,
         "task": task if busy else None,
-        "doing": _doing(node, line, main) if busy else "waits for the next epoch" if resident else "waits for a task",
+        "doing": _doing(node, line, main) if busy else _idle(main, resident),
         "node": node if busy else None,
         "line": line if busy else None,
         "stack": [f"{name} ({file}:{at})" for file, at, name in reversed(main[:MOST_FRAMES])],
     }
+
+
+def _idle(frames: list[Any], resident: bool) -> str:
+    if not frames:
+        return "has not answered"
+    return "waits for the next epoch" if resident else "waits for a task"
 
 
 def _doing(node: str | None, line: str | None, frames: list[Any]) -> str:
