@@ -89,7 +89,21 @@ ALLOWED: dict[str, set[str]] = {
     "notebook": GROUND,
     "app": GROUND | {"notebook", "topology", "engine", "executor", "query", "admin"},
     "dev": GROUND,
-    "testing": GROUND | {"serde", "state", "log", "topology", "plan", "protocol", "lane", "dev", "executor", "query"},
+    "testing": GROUND
+    | {
+        "serde",
+        "state",
+        "log",
+        "processor",
+        "topology",
+        "plan",
+        "protocol",
+        "lane",
+        "dev",
+        "engine",
+        "executor",
+        "query",
+    },
     "cli": GROUND
     | {
         "native",
@@ -237,10 +251,9 @@ def test_leaves_import_nothing_of_the_house_above_them(leaf):
     assert found <= {"native", leaf}
 
 
-#: what of the driver is a worker in its own process: the executor of the test driver, what runs lanes here, what knows how lanes keep
-#: their shards, to read them, and what brings up a copy of its own
+#: what of the driver is a worker in its own process: what runs lanes here, what knows how lanes keep their shards, to read them, and
+#: what brings up a copy of its own
 WORKERS_IN_THIS_PROCESS = {
-    "engine/executor/in_process.py",
     "engine/executor/in_process_jobs.py",
     "query/shards.py",
     "query/service.py",

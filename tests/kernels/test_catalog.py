@@ -10,7 +10,7 @@ from both_ways import Runs, needs_kernels
 
 from penstock import Serdes, Stores, StreamsBuilder, operators
 from penstock.kernels.catalog import KERNELS
-from penstock.lane import mixed, run
+from penstock.lane import mixed, step_batches
 from penstock.operators.base import Operator
 from penstock.plan.passes import make_plan
 
@@ -112,7 +112,7 @@ def test_a_wrapper_sees_every_record():
 
 
 def test_a_batch_that_falls_back_is_counted_by_node_and_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "FEW", 1)
+    monkeypatch.setattr(step_batches, "FEW", 1)
     monkeypatch.setattr(mixed, "SHORT", 1)
     counted = []
     note = Runs._note

@@ -20,11 +20,11 @@ from contextlib import closing
 
 from both_ways import Runs
 from penstock import JoinWindows, Serdes, SessionWindows, StreamsBuilder, TimeWindows
-from penstock.lane import mixed, run
+from penstock.lane import mixed, step_batches
 from penstock.plan.batch_paths import has_kernels
 from penstock.testing import TopologyTestDriver
 
-run.FEW = mixed.SHORT = mixed.FEW_MIXED = 1  # batches of any size
+step_batches.FEW = mixed.SHORT = mixed.FEW_MIXED = 1  # batches of any size
 
 
 def shape(builder):

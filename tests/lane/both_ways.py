@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from penstock import StreamsBuilder
 from penstock import config as configuration
-from penstock.lane import mixed, record_times, run
+from penstock.lane import mixed, record_times, step_batches
 from penstock.lane.output import StepOutput
 from penstock.lane.run import run_step
 from penstock.lane.task import Task
@@ -233,8 +233,8 @@ def both_ways(
     seen = []
     for few, short, few_mixed in ways:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, "FEW", few)
-            patch.setattr(run, "PART", 9)
+            patch.setattr(step_batches, "FEW", few)
+            patch.setattr(step_batches, "PART", 9)
             patch.setattr(mixed, "FEW_MIXED", few_mixed)
             patch.setattr(mixed, "SHORT", short)
             patch.setattr(mixed, "MOST_MIXED", most)

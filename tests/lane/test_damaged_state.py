@@ -16,6 +16,7 @@ import pytest
 
 from penstock import Serdes, StreamsBuilder
 from penstock import config as configuration
+from penstock.lane.record_times import add_times
 from penstock.lane.run import run_step
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
@@ -76,8 +77,10 @@ class Application:
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RAW_SCHEMA, strict=True)]
         batches: list[Any] = [pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)]
+        moves: list[Any] = []
+        batches = list(add_times(worker, request, batches, moves))
         for step in self.stage.plan.steps:
-            batches = list(run_step(worker, request, step.level, 0, batches, []))
+            batches = list(run_step(worker, request, step.level, 0, batches, moves))
         return [row for batch in batches for row in rows_of(batch)]
 
     def commit(self, rows: list[Any]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock import Serde, Serdes, Stores, StreamsBuilder
 from penstock.kernels import table_rows
 from penstock.kernels.foreign_key_responses import ResponseResolver
-from penstock.lane import mixed, run
+from penstock.lane import mixed, step_batches
 from penstock.protocol.envelope import pack_headers
 
 KEYS = "abcd"
@@ -262,7 +262,7 @@ def test_updates_of_which_some_cannot_be_read_or_fail(shape, folders, epochs, po
 
 @pytest.mark.parametrize("shape", BY_COLUMN, ids=lambda shape: shape.__name__)
 def test_updates_go_by_column(shape, folders, monkeypatch):
-    monkeypatch.setattr(run, "FEW", 1)
+    monkeypatch.setattr(step_batches, "FEW", 1)
     monkeypatch.setattr(mixed, "FEW_MIXED", 1)
     monkeypatch.setattr(mixed, "SHORT", 1)
     taken = watch_columns(monkeypatch)
@@ -292,7 +292,7 @@ def test_a_response_to_a_row_that_has_changed_since_is_dropped_by_column(folders
     then = [("in", 0, b"b", None, 12, None), ("side", 0, b"a", b'{"n":2}', 11, None)]
     epochs = [first, then]
     both_ways(told_at_once, folders, epochs, "fail", between=True)
-    monkeypatch.setattr(run, "FEW", 1)
+    monkeypatch.setattr(step_batches, "FEW", 1)
     monkeypatch.setattr(table_rows, "FEW", 1)
     resolved = []
     resolving = ResponseResolver.open

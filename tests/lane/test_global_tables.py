@@ -16,7 +16,7 @@ def test_the_environment_is_made_under_the_lock(tmp_path, monkeypatch):
     config = configuration.load({"application_id": "app"}, environ={})
     stage = Stage(make_plan(builder.build()), "app", config, 1, 1, str(tmp_path), "nowhere:1")
     worker = Worker(stage)
-    environment = worker._globals
+    environment = worker.globals
     locked, seen = environment._locked, []
 
     @contextmanager
@@ -30,6 +30,6 @@ def test_the_environment_is_made_under_the_lock(tmp_path, monkeypatch):
         epoch=1, token="1", incarnation="x", shards=(ShardRequest(),), changelogs={}, positions=[], topics=("in",),
         source_of={"in": "KSTREAM-SOURCE-0000000001"}, reached=[], partitions={}, snapshots={}, global_ends=[],
     )  # fmt: skip
-    assert list(worker.global_stores(request)) == ["names"]
+    assert list(worker.globals.stores(request)) == ["names"]
     assert seen == [False]
     assert environment._folder.exists()

@@ -67,7 +67,7 @@ def test_a_wrapper_is_called_once_a_node_and_shard():
         return process
 
     with TopologyTestDriver(program(wrapper), lanes=2) as driver:
-        assert sorted(opened) == sorted(["some", "count", "changes"] * len(driver._lanes.tasks))
+        assert sorted(opened) == sorted(["some", "count", "changes"] * len(driver._application.states))
 
 
 def test_the_description_does_not_show_the_wrapper():

@@ -143,7 +143,8 @@ COLLAPSING = (foreign_key_join,)
 def run(topology, cached, script, *, lanes=1, partitions=1, barrier=None):
     builder = StreamsBuilder()
     topology(builder, cached)
-    how = {"lanes": lanes, "shards": 1 if lanes == 1 else 16, "keep_processors": lanes == 1, "partitions": partitions}
+    how = {"lanes": lanes, "shards": 1 if lanes == 1 else 16, "partitions": partitions}
+    how["keep_processors"] = lanes == 1 and barrier is None
     with TopologyTestDriver(builder, **how, auto_commit=barrier is None) as driver:
         topics = {name: driver.input_topic(name, **TEXT) for name in {step[0] for step in script}}
         for number, (topic, key, value, timestamp) in enumerate(script, 1):
@@ -154,12 +155,12 @@ def run(topology, cached, script, *, lanes=1, partitions=1, barrier=None):
         per_key: dict[bytes, list] = {}
         for key, value, timestamp, headers in driver.all_output().get("out", ()):
             per_key.setdefault(key, []).append((value, timestamp, headers))
-        return per_key, {name: live_rows(driver, name, script) for name in driver._lanes.topology.stores}
+        return per_key, {name: live_rows(driver, name, script) for name in driver._application.topology.stores}
 
 
 def live_rows(driver, name, script):
     """The rows of a store; of a store that expires, those that are surely alive: a shard of many hears of time less often."""
-    retention = driver._lanes.topology.stores[name].retention
+    retention = driver._application.topology.stores[name].retention
     rows = driver.store_contents(name)
     if retention is None or rows is None:
         return rows

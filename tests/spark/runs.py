@@ -12,21 +12,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from msgspec.structs import replace as replace_fields
 from tests.spark.scripts import Sent
 
 from penstock import Topology
 from penstock import config as settings
 from penstock.clock import Clock, SystemClock
+from penstock.engine.committed_state import CommittedState
 from penstock.engine.engine import Engine
 from penstock.engine.topics import WINDOWED, changelog_specs, logged_stores
-from penstock.lane.sink import Row
+from penstock.lane.source import Raw
 from penstock.lane.worker import Worker
 from penstock.log.base import TopicSpec
 from penstock.log.kafka import KafkaLog
-from penstock.plan.passes import make_plan
-from penstock.record import Headers
+from penstock.protocol.envelope import SINK, EnvelopeRow, unpack_place
+from penstock.protocol.request import EpochRequest
+from penstock.record import NO_ORIGIN, Headers
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.testing import TopologyTestDriver
+from penstock.testing.application import TestedApplication
+from penstock.testing.open_epochs import OpenEpochs
 
 FOR_EVER = {"retention.ms": "-1"}
 #: rounds without a record after which a reader gives up
@@ -86,67 +91,73 @@ class Seen:
 # ---- the test driver
 
 
-class WitnessDriver(TopologyTestDriver):
-    """A test driver that remembers who wrote each record.
+class WitnessEpochs(OpenEpochs):
+    """Open epochs that remember who wrote each record; each shard must have a lane of its own."""
 
-    In a step that runs where the records are read, all of a source partition is one writer; in a lane, all of a shard.
-    """
+    def __init__(self, application: TestedApplication, committed: CommittedState | None) -> None:
+        #: topic → writer, key and the rest of each record, in order
+        self.written: dict[str, list[tuple[Writer, bytes | None, Written]]] = {}
+        self._exchange = {step.level: step.exchange for step in application.plan.steps}
+        self._topics: tuple[str, ...] = ()
+        super().__init__(application, committed)
+
+    def run_one(self) -> None:
+        """Run one epoch, be there something to read or not."""
+        self._run_epoch()
+
+    def _run(self, request: EpochRequest, arrived: list[Raw]) -> list[EnvelopeRow]:
+        self._topics = request.topics
+        return super()._run(replace_fields(request, places=True), arrived)
+
+    def _publish(self, rows: list[EnvelopeRow]) -> None:
+        output = self._application.output
+        before = {topic: len(records) for topic, records in output.items()}
+        super()._publish(rows)
+        for row in (row for row in rows if row.kind == SINK):
+            at = before.setdefault(row.name, 0)
+            before[row.name] += 1
+            key, value, timestamp, headers, partition = output[row.name][at]
+            written = Written(partition, value, timestamp, headers)
+            self.written.setdefault(row.name, []).append((self._writer(row), key, written))
+
+    def _writer(self, row: EnvelopeRow) -> Writer:
+        """Return the shard; of a step that runs where the records are read the source partition."""
+        level, lane = row.route >> 56, row.route >> 32 & 0xFFFFFF
+        if self._exchange[level]:
+            return ("shard", lane)
+        origin = NO_ORIGIN if row.place is None else unpack_place(row.place, self._topics)
+        return ("partition", origin.topic, origin.partition)
+
+
+class WitnessDriver(TopologyTestDriver):
+    """A test driver that remembers who wrote each record."""
+
+    _runner: WitnessEpochs
 
     def __init__(self, topology: Topology, **options: Any) -> None:
+        options["config"] = {**options["config"], "lanes": options["config"]["shards"]}
         super().__init__(topology, auto_commit=False, **options)
-        self.written: dict[str, list[tuple[Writer, bytes | None, Written]]] = {}
-        self._writers: list[Writer] = []
-        lanes = self._lanes
-        first = make_plan(topology).steps[0]
-        head = set() if first.exchange else set(first.sources)
-        reading: list[bool] = [False]
-        process, flush = lanes.process, lanes.flush
 
-        def noted(record: Any) -> None:
-            reading[0] = record.source in head
-            process(record)
-
-        def flushed() -> None:
-            reading[0] = False
-            flush()
-
-        def take_rows() -> list[Row]:
-            rows: list[Row] = []
-            for task in lanes.tasks:
-                for row in task.outputs:
-                    place = (row.origin.topic, row.origin.partition)
-                    self._writers.append(("partition", *place) if reading[0] else ("shard", task.shard))
-                    rows.append(row)
-                task.outputs.clear()
-            return rows
-
-        lanes.process, lanes.flush, lanes.take_rows = noted, flushed, take_rows  # type: ignore[method-assign]
+    def _new_runner(self, auto_commit: bool, committed: CommittedState | None = None) -> WitnessEpochs:
+        return WitnessEpochs(self._application, committed)
 
     def commit(self) -> None:
         """Run one epoch, as the engine has just run one; with nothing to read it is a tick."""
-        self._run_epoch()
-
-    def _written(self, row: Row) -> Any:
-        writer = self._writers.pop(0)
-        raw = super()._written(row)
-        if not row.internal:
-            written = Written(raw.partition, row.value, row.timestamp, raw.headers)
-            self.written.setdefault(row.topic, []).append((writer, row.key, written))
-        return raw
+        self._runner.run_one()
 
     def seen(self) -> Seen:
         """Return what can be seen of the run."""
         found = Seen(dropped=self.metrics()["dropped_by_node"])
-        for topic, rows in self.written.items():
+        for topic, rows in self._runner.written.items():
             for writer, key, written in rows:
                 found.sinks.setdefault(topic, {}).setdefault(key, []).append((writer, written))
-        lanes = self._lanes
-        for store, spec in lanes.topology.stores.items():
-            rows = self._output.get(f"{lanes.application_id}-{store}-changelog", [])
-            last = {(row.partition, row.key): Written(row.partition, *row[1:4]) for row in rows}
+        application = self._application
+        for store, spec in application.topology.stores.items():
+            rows_of_store = application.output.get(f"{application.id}-{store}-changelog", [])
+            last = {(row.partition, row.key): Written(row.partition, *row[1:4]) for row in rows_of_store}
             if last:
                 found.changelogs[store] = last
-            if spec.kind in QUERYABLE and used(lanes.topology, store):
+            if spec.kind in QUERYABLE and used(application.topology, store):
                 found.stores[store] = contents(spec, self.store(store), last)
         return found
 

@@ -5,7 +5,6 @@ nothing but the snapshots, sent through JSON. From there on the two must be the 
 included, and all rows of their stores.
 """
 
-import json
 from collections import Counter
 
 import pytest
@@ -27,9 +26,9 @@ from penstock import (
     Suppressed,
     TimeWindows,
 )
-from penstock.engine.executor.in_process import InProcessExecutor
+from penstock.engine.committed_state import CommittedState
+from penstock.engine.record import decode, encode
 from penstock.state import restore as restoring
-from penstock.state.memory import MemoryState
 from penstock.state.restore import Restorer
 from penstock.state.spec import StoreKind
 from penstock.testing import TopologyTestDriver
@@ -183,7 +182,7 @@ STEPS = st.lists(
 def driver_of(build, auto_commit):
     builder = StreamsBuilder()
     build(builder)
-    return TopologyTestDriver(builder, auto_commit=auto_commit, shards=1, keep_processors=True)
+    return TopologyTestDriver(builder, auto_commit=auto_commit, shards=1, keep_processors=auto_commit)
 
 
 def feed(driver, records, topics, barrier):
@@ -210,9 +209,9 @@ def by_column(monkeypatch):
 
 def rebuilt(build, driver, auto_commit):
     """Return a driver with nothing but what the changelogs and the snapshots of another hold, and its place in its topics."""
-    again, old = driver_of(build, auto_commit), driver._lanes
-    state = MemoryState()
-    for name, spec in old.topology.stores.items():
+    again = driver_of(build, auto_commit)
+    (state,) = again._application.states
+    for name, spec in driver._application.topology.stores.items():
         rows = driver.all_output().get(f"{APPLICATION}-{name}-changelog", [])
         incoming = Restorer(spec)
         for start in range(
@@ -224,29 +223,28 @@ def rebuilt(build, driver, auto_commit):
                 incoming.write_to(state)
         incoming.write_to(state)
     again._clock.advance(driver._clock.now_ms())
-    again._lanes = lanes = InProcessExecutor(
-        again._lanes.topology,
-        application_id=APPLICATION,
-        config=driver._config,
-        clock=again._clock,
-        state=lambda shard: state,
-        keep_processors=True,
-    )
-    lanes.tasks[0].resume(json.loads(json.dumps(old.tasks[0].snapshot())))
-    lanes._reached, lanes._marks, lanes._observed = dict(old._reached), dict(old._marks), old._observed
-    again._offsets = dict(driver._offsets)
+    again._runner.close()
+    again._runner = again._new_runner(auto_commit, recorded(driver._runner.committed()))
+    again._application.offsets = dict(driver._application.offsets)
     return again
+
+
+def recorded(committed):
+    """Return the state of a barrier as the epoch record keeps it."""
+    record = committed.record("token", fingerprint="", topology="", committed_at=0)
+    return CommittedState.from_record(decode(encode(record)), committed.lanes)
 
 
 def contents(driver):
     """Return what the stores hold: those that cannot be listed by their base rows, versioned ones by the history of each key."""
-    task, found = driver._lanes.tasks[0], {}
-    for name, spec in task.topology.stores.items():
+    application, found = driver._application, {}
+    (state,) = application.states
+    for name, spec in application.topology.stores.items():
         match spec.kind:
             case StoreKind.BUFFER | StoreKind.OUTER_JOIN | StoreKind.TIMERS:
-                found[name] = list(task.state.map(name).range(None, None))
+                found[name] = list(state.map(name).range(None, None))
             case StoreKind.VERSIONED:
-                found[name] = [list(task.stores[name].history(key)) for key in ("k0", "k1", "k2")]
+                found[name] = [list(driver.store(name).history(key)) for key in ("k0", "k1", "k2")]
             case _:
                 found[name] = driver.store_contents(name)
     return found
@@ -263,7 +261,9 @@ def test_tasks_rebuilt_from_changelogs_and_snapshots_go_on_as_if_nothing_had_hap
         now += step
         records.append((topic, key, value, max(now - lag, 0)))
     first = driver_of(build, auto_commit)
-    topics = sorted(topic for node in first._lanes.sources.values() if not node.internal for topic in node.topics)
+    topics = sorted(
+        topic for node in first._application.stage.sources.values() if not node.internal for topic in node.topics
+    )
     feed(first, records[:cut], topics, barrier)
     second = rebuilt(build, first, auto_commit)
     assert contents(second) == contents(first)
@@ -273,8 +273,14 @@ def test_tasks_rebuilt_from_changelogs_and_snapshots_go_on_as_if_nothing_had_hap
     assert written(second) == written(first, since)
     assert contents(second) == contents(first)
     for driver in first, second:
-        driver._lanes.catch_up()
-    assert certain(second._lanes.tasks[0].snapshot()) == certain(first._lanes.tasks[0].snapshot())
+        driver._runner.catch_up()
+    assert snapshots(second) == snapshots(first)
+
+
+def snapshots(driver):
+    """Return what the tasks know at the barrier, by level and shard."""
+    shots = driver._runner.committed().snapshots
+    return {level: {shard: certain(shot) for shard, shot in of.items()} for level, of in shots.items()}
 
 
 def certain(snapshot):

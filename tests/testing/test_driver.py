@@ -135,7 +135,7 @@ def test_a_shared_store_brings_its_processors_into_one_shard():
     )
     with TopologyTestDriver(topology, lanes=4) as driver:
         driver.input_topic("words", value=Serdes.string).pipe_all([(f"k{n}", "x") for n in range(20)])
-        assert len([task for task in driver._lanes.tasks if list(task.stores["counts"].all())]) == 1
+        assert len([state for state in driver._application.states if state.map("counts").count()]) == 1
 
 
 class Tick(Processor):

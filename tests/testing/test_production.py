@@ -434,7 +434,7 @@ def test_the_key_of_a_fixed_key_processor_does_not_outlive_a_failed_record():
 
     builder = StreamsBuilder()
     builder.stream("in").process_values(Fails).to("out")
-    with TopologyTestDriver(builder, config={"on_processing_error": "skip"}, auto_commit=False, **KAFKA) as driver:
+    with TopologyTestDriver(builder, config={"on_processing_error": "skip"}, auto_commit=False, shards=1) as driver:
         driver.input_topic("in").pipe(HERE, "fail")
         driver.commit()
         driver.advance_wall_clock(10)

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.executor.in_process import Decoded
 from penstock.record import NO_ORIGIN
 from penstock.testing.queues import QueueHeap, RecordQueue
+from penstock.testing.record_tasks import Decoded
 
 
 def queue_at(timestamp, name="q"):

@@ -30,11 +30,6 @@ def unpacked(
     return made_once(_folder_of(coordinate, cache_dir), lambda folder: _bring(coordinate, folder, progress or _silent))
 
 
-def is_unpacked(coordinate: str, cache_dir: str | os.PathLike[str] | None = None) -> bool:
-    """Return whether an archive is in the cache already."""
-    return _folder_of(coordinate, cache_dir).is_dir()
-
-
 def _folder_of(coordinate: str, cache_dir: str | os.PathLike[str] | None) -> Path:
     root = Path(cache_dir) if cache_dir is not None else cache_root() / "archives"
     return root / hashlib.sha256(coordinate.encode()).hexdigest()[:16]

@@ -94,7 +94,7 @@ def open_put(
 def open_put_to(store: RowStore) -> OnBatch:
     """Return what puts the values of records into the rows of a store."""
     number = store.next_number if store.cached else None
-    return open_put(store.rows, store.name, store.serdes, number, store.vanished)
+    return open_put(store.rows, store.name, store.serdes, number, store.forwarding.vanished)
 
 
 def _unnumbered() -> int:

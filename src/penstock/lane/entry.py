@@ -14,6 +14,7 @@ from typing import Any
 from penstock.clock import stopwatch_us
 from penstock.lane.inline_epoch import run_inline_epoch
 from penstock.lane.kafka_input import read_rows, taken_in
+from penstock.lane.record_times import add_times
 from penstock.lane.run import restore_lane, run_step
 from penstock.lane.worker import release_resources, worker_for
 from penstock.protocol import channel, shuffle
@@ -91,7 +92,7 @@ def run(
         coming = shuffle.opened(rows, final, moves)
     else:
         _take_all(rows)
-        coming = read_rows(worker, given, parts[task])
+        coming = add_times(worker, given, read_rows(worker, given, parts[task]), moves)
     leaving = run_step(worker, given, level, task, coming, moves)
     if level == worker.stage.plan.steps[-1].level:
         yield from packed(leaving, worker.wrapping(given))

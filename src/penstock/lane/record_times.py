@@ -8,21 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.clock import SystemClock
 from penstock.lane import ordering
-from penstock.lane.decoding import Sources
 from penstock.lane.ordering import UNTIMED, SourceRows
 from penstock.lane.timeline import find_moves
-from penstock.lane.worker import Worker
+from penstock.lane.worker import StepWorker
 from penstock.protocol.raw_rows import PARTITIONS
 from penstock.protocol.request import EpochRequest, offsets
 
 
 def add_times(
-    worker: Worker, request: EpochRequest, batches: Iterable[pa.RecordBatch], moves: list[pa.RecordBatch]
+    worker: StepWorker[Any], request: EpochRequest, batches: Iterable[pa.RecordBatch], moves: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Fill in, where the records are read, the timestamp of each and the partition time; add the moves of time to ``moves``."""
-    sources = Sources(worker.stage.sources, SystemClock(), worker.stage.config)
+    sources = worker.sources
     before, marks = offsets(request.reached), offsets(request.marks)
     for batch in batches:
         rows = ordering.numbered(pa.Table.from_batches([batch]))
@@ -30,6 +28,7 @@ def add_times(
         rows = sources.ask_marks(rows, request.topics, request.source_of)
         untimed = rows.reached == UNTIMED
         times = np.where(untimed, -1, rows.timestamp)
+        told = rows.timestamp
         known = dict(before)
         rows, after = ordering.reach(rows._replace(timestamp=times), request.topics, before)
         before.update(after)
@@ -39,7 +38,7 @@ def add_times(
             moves.append(
                 moves_of(rows, sources.watermarks(rows, request.topics, request.source_of), untimed, known, request)
             )
-        times_of = [pa.array(rows.timestamp), batch["headers"], pa.array(np.where(untimed, UNTIMED, rows.reached))]
+        times_of = [pa.array(told), batch["headers"], pa.array(np.where(untimed, UNTIMED, rows.reached))]
         kept = [batch[name] for name in ("shard", "place", "offset", "key", "value")]
         schema = ordering.TIMED_SCHEMA
         if rows.mark is not None:

@@ -274,11 +274,6 @@ class Cursor:
         self._move(self._at + 1)
         return True
 
-    def come_to_end(self) -> None:
-        """Advance to the end of the epoch."""
-        if self._next != _NEVER:
-            self._move(len(self.timeline.places))
-
     def next_with(self, time: int) -> tuple[int, int] | None:
         """Return (place, offset) of the next change that brings this time (of the sources), or None."""
         at = self.timeline.first(time, self._at)

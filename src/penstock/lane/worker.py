@@ -12,9 +12,9 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.clock import SystemClock
+from penstock.clock import Clock, SystemClock
 from penstock.errors import StoreError, nearest
 from penstock.freed_memory import keep_freed_memory
 from penstock.lane.async_calls import CallPool
@@ -29,6 +29,7 @@ from penstock.protocol import main_module
 from penstock.protocol.chunk import Wrap, chunk_of
 from penstock.protocol.failed_records import FailureGroup
 from penstock.protocol.request import EpochRequest, Stage
+from penstock.state.base import ShardState
 from penstock.state.merged import merged_view
 from penstock.state.open import open_at
 from penstock.state.spec import StoreSpec
@@ -39,25 +40,125 @@ READ_SECONDS = 10.0
 _workers: dict[str, Worker] = {}
 
 
-class Worker:
-    """One process of an executor, as the steps see it."""
+class StepShards(Protocol):
+    """The shards as a step sees them. ``lane.shards`` has them on disk; a test driver in its own process."""
 
-    def __init__(self, stage: Stage) -> None:
+    def open(self, shard: int, request: EpochRequest, *, back: bool = True) -> ShardState:
+        """Return the state of a shard at the last barrier; ``back``: as ``Shards.open``."""
+        ...
+
+    def clear_pending(self, shard: int, token: str) -> None:
+        """Forget the writes of all runs but one."""
+        ...
+
+    def keep_pending(self, shard: int, name: str, data: bytes) -> None:
+        """Keep the writes of an epoch that is not committed yet."""
+        ...
+
+
+class StepGlobals(Protocol):
+    """The global tables as a step sees them, and what became of their records (``GlobalEnvironment``)."""
+
+    def stores(self, request: EpochRequest) -> Mapping[str, Any]:
+        """Return the tables, at the offsets of the epoch."""
+        ...
+
+    def take_dead_letters(self, request: EpochRequest) -> list[Row]:
+        """Return the dead letters of records that could not be read, once for a run of an epoch."""
+        ...
+
+    def take_dropped(self) -> list[tuple[str, str, int]]:
+        """Return what was dropped since the last call: (node, reason, count)."""
+        ...
+
+    def take_failures(self) -> list[FailureGroup]:
+        """Return the records that were left out since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Close the files."""
+        ...
+
+
+S = TypeVar("S", bound=StepShards)
+
+
+class StepWorker(Generic[S]):
+    """One process as the steps that run in it see it: an executor's, or that of a test driver."""
+
+    def __init__(self, stage: Stage, shards: S, global_tables: StepGlobals, clock: Clock) -> None:
         self.stage = stage
-        self.shards = WorkerShards(stage)
-        self.sources = Sources(stage.sources, SystemClock(), stage.config)
-        self._globals = GlobalEnvironment(stage, self.shards, SystemClock())
+        self.shards = shards
+        #: the global tables
+        self.globals = global_tables
+        self.sources = Sources(stage.sources, clock, stage.config)
         #: the calls of ``map_values_async`` that run in this process
         self.calls = CallPool()
         #: what user code keeps in this process
         self.resources = Resources()
         #: shards with pending writes of this process
         self.written: set[int] = set()
+        #: what the last step that failed has raised, for who runs it in a process of his own
+        self.failure: Exception | None = None
         self._numbers = count()
+        self._views: tuple[str, dict[str, Any]] = ("", {})
+
+    def close(self) -> None:
+        """Close threads, files and resources."""
+        self.calls.close()
+        self.resources.close()
+        self._views = ("", {})
+        self.globals.close()
+
+    def unique(self) -> str:
+        """Return a name that no other task has."""
+        return f"{os.getpid()}.{next(self._numbers)}"
+
+    def partitions(self, topic: str, known: Mapping[str, int]) -> int:
+        """Return the number of partitions of a topic that is written to."""
+        return known[topic]
+
+    def view(self, name: str, request: EpochRequest) -> Any:
+        """Return a read-only view of any store, over all shards, at the last barrier. Raises ``ShardIsNewer`` if it is past."""
+        token, views = self._views
+        if token != request.token:
+            views = {}
+            self._views = (request.token, views)
+        if name not in views:
+            views[name] = merged_view(self._spec(name), self.stores_at(name, request))
+        return views[name]
+
+    def stores_at(self, name: str, request: EpochRequest) -> list[Any]:
+        """Return a store of every shard, to be read, at the last barrier; of a global table the one that there is."""
+        spec = self._spec(name)
+        if name in self.stage.plan.topology.global_stores:
+            return [self.globals.stores(request)[name]]
+        if not any(name in step.stores for step in self.stage.plan.steps):
+            raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
+        return [self.store_at(spec, shard, request) for shard in range(self.stage.shards)]
+
+    def store_at(self, spec: StoreSpec, shard: int, request: EpochRequest) -> Any:
+        """Return a store of a shard, to be read, at the last barrier."""
+        state = self.shards.open(shard, request, back=False)
+        return open_at(spec, state, shard, request.snapshots.values())
+
+    def _spec(self, name: str) -> StoreSpec:
+        stores = self.stage.plan.topology.stores
+        if name not in stores:
+            known = list(stores)
+            raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
+        return stores[name]
+
+
+class Worker(StepWorker[WorkerShards]):
+    """One process of an executor."""
+
+    def __init__(self, stage: Stage) -> None:
+        shards = WorkerShards(stage)
+        super().__init__(stage, shards, GlobalEnvironment(stage, shards, SystemClock()), SystemClock())
         self._shuffle_files = None if stage.shuffle_folder is None else shuffle_files_in(stage.shuffle_folder)
         self._reader: Any = None
         self._known_partitions: dict[str, int] = {}
-        self._views: tuple[str, dict[str, Any]] = ("", {})
 
     def reader(self) -> Any:
         """Return what reads the records of epochs."""
@@ -66,12 +167,9 @@ class Worker:
         return self._reader
 
     def close(self) -> None:
-        """Close connections, threads, files and resources: another stage has come, or the application ends."""
-        self.calls.close()
-        self.resources.close()
+        """Close connections, too: another stage has come, or the application ends."""
+        super().close()
         self._reader = None
-        self._views = ("", {})
-        self._globals.close()
         self.shards.close()
 
     def wrapping(self, request: EpochRequest) -> Wrap:
@@ -80,26 +178,6 @@ class Worker:
             return chunk_of
         self._shuffle_files.begin(request.epoch, request.token)
         return self._shuffle_files.stage
-
-    def unique(self) -> str:
-        """Return a name that no other task has."""
-        return f"{os.getpid()}.{next(self._numbers)}"
-
-    def global_stores(self, request: EpochRequest) -> Mapping[str, Any]:
-        """Return the global tables, at the offsets of the epoch."""
-        return self._globals.stores(request)
-
-    def take_dead_letters(self, request: EpochRequest) -> list[Row]:
-        """Return the dead letters of records that the global tables could not read."""
-        return self._globals.take_dead_letters(request)
-
-    def take_dropped(self) -> list[tuple[str, str, int]]:
-        """Return what the global tables have dropped since the last call: (node, reason, count)."""
-        return self._globals.take_dropped()
-
-    def take_failures(self) -> list[FailureGroup]:
-        """Return the records that global tables have left out since the last call."""
-        return self._globals.take_failures()
 
     def follow(self, request: EpochRequest) -> None:
         """Bring the shards that this process has written to to the barrier: their next epoch need not wait for it."""
@@ -115,32 +193,6 @@ class Worker:
         if topic not in self._known_partitions:
             self._known_partitions[topic] = self.shards.log.admin.partitions([topic])[topic]
         return self._known_partitions[topic]
-
-    def view(self, name: str, request: EpochRequest) -> Any:
-        """Return a read-only view of any store, over all shards, at the last barrier. Raises ``ShardIsNewer`` if it is past."""
-        token, views = self._views
-        if token != request.token:
-            views = {}
-            self._views = (request.token, views)
-        if name not in views:
-            views[name] = self._open_view(name, request)
-        return views[name]
-
-    def _open_view(self, name: str, request: EpochRequest) -> Any:
-        topology = self.stage.plan.topology
-        if name in topology.global_stores:
-            return merged_view(topology.stores[name], [self.global_stores(request)[name]])
-        if name not in topology.stores:
-            known = list(topology.stores)
-            raise StoreError(f"there is no store {name!r}{nearest(name, known)}; the topology has {known}")
-        if not any(name in step.stores for step in self.stage.plan.steps):
-            raise StoreError(f"no node uses the store {name!r}, so nothing is kept in it: connect it to a processor")
-        spec = topology.stores[name]
-        return merged_view(spec, [self._open_store(spec, shard, request) for shard in range(self.stage.shards)])
-
-    def _open_store(self, spec: StoreSpec, shard: int, request: EpochRequest) -> Any:
-        state = self.shards.open(shard, request, back=False)
-        return open_at(spec, state, shard, request.snapshots.values())
 
 
 def release_resources(identity: str) -> None:

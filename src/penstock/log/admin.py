@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -78,10 +77,6 @@ class KafkaAdmin:
     def brokers(self) -> int:
         """Return how many brokers the cluster has now."""
         return len(self.cluster()[1])
-
-    def matching(self, pattern: re.Pattern[str]) -> list[str]:
-        """Return the names of the topics that match a pattern as a whole, sorted."""
-        return [name for name in self.topics() if pattern.fullmatch(name)]
 
     def ensure_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Create the topics that are missing, check those that exist; return the names of the new ones."""

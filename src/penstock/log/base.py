@@ -10,7 +10,6 @@ Bytes only: what the bytes mean is the business of serdes. ``tests/log/test_log_
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -128,10 +127,6 @@ class Admin(Protocol):
 
     def brokers(self) -> int:
         """Return how many brokers the cluster has now."""
-        ...
-
-    def matching(self, pattern: re.Pattern[str]) -> list[str]:
-        """Return the names of the topics that match a pattern as a whole, sorted."""
         ...
 
     def ensure_topics(self, specs: Iterable[TopicSpec]) -> list[str]:

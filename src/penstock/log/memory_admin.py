@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import BrokerError, TopicError
@@ -44,10 +43,6 @@ class MemoryAdmin:
     def brokers(self) -> int:
         """Return how many brokers the cluster is said to have."""
         return self._cluster.brokers
-
-    def matching(self, pattern: re.Pattern[str]) -> list[str]:
-        """Return the names of the topics that match a pattern as a whole, sorted."""
-        return [name for name in self.topics() if pattern.fullmatch(name)]
 
     def ensure_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Create the topics that are missing, check those that exist; return the names of the new ones."""

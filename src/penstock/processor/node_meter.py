@@ -125,6 +125,12 @@ class NodeMeter:
         """Count records that a node has forwarded not by an edge."""
         self._out[node] = self._out.get(node, 0) + count
 
+    def add(self, node: str, work: NodeWork) -> None:
+        """Add what a node did elsewhere."""
+        self.count_in(node, work.records_in)
+        self.count_out(node, work.records_out)
+        self._ns[node] = self._ns.get(node, 0.0) + 1000 * work.us
+
     def count(self, metric: str, *labels: str, times: int = 1) -> None:
         """Count something that happened: a metric of the table, and its labels."""
         self.events[metric, labels] = self.events.get((metric, labels), 0) + times

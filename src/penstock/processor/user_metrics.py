@@ -94,6 +94,16 @@ class CollectedMetrics:
                 self._found[node, name] = UserCounter() if kind == COUNTER else UserGauge()
         return self._found[node, name]
 
+    def add(self, metric: UserMetric) -> None:
+        """Add what a metric has come to elsewhere."""
+        found = self.get(metric.node, metric.name, metric.kind, metric.bounds)
+        if isinstance(found, UserHistogram):
+            found.found.merge(metric.distribution())
+        elif isinstance(found, UserCounter):
+            found.inc(metric.values[0])
+        elif isinstance(found, UserGauge):
+            found.set(metric.values[0])
+
     def collected(self) -> list[UserMetric]:
         """Return what they have come to."""
         found = []

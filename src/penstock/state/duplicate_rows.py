@@ -22,6 +22,7 @@ from penstock.state.delta import DeltaLayer, StoreDelta, joined
 from penstock.state.keys import MAX_TIME
 from penstock.state.layer import Entry, Layer
 from penstock.state.positions import DUPLICATES
+from penstock.state.segment_scan import SegmentScan
 from penstock.state.segmented import LogRow, Segmented
 from penstock.state.spec import StoreSpec
 
@@ -90,9 +91,9 @@ class DuplicateRows(Segmented):
             self.spill()
         return super().of_key(key, since, until)
 
-    def _above(self, *bounds: Any) -> dict[int, dict[bytes, tuple[bytes, Any, Entry]]]:
+    def _above(self, scan: SegmentScan) -> dict[int, dict[bytes, tuple[bytes, Any, Entry]]]:
         self.spill()
-        return super()._above(*bounds)
+        return super()._above(scan)
 
     # ---- rows by column
 

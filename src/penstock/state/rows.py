@@ -7,24 +7,19 @@ changes afterwards does not change the store. Order is that of the serialised ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from penstock.batch.column import Column
 from penstock.record import Headers
 from penstock.serde import Serde
 from penstock.state.base import Entry, OnChange, OnFlush, Sealed, ShardState, StoreContext
-from penstock.state.batch_delta import BatchDelta
 from penstock.state.event_time import EventTime
-from penstock.state.forward import FlushBatch, forward_entries
+from penstock.state.forward import FlushBatch
+from penstock.state.row_forwarding import RowForwarding
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import RowExpiry
 from penstock.state.verbs import KeyValueVerbs
-from penstock.state.write_back import StoredRow, WriteBack, unpack_stamp, writer_of
+from penstock.state.write_back import WriteBack, unpack_stamp
 
 #: folds one record into the row of its key: (key, value, timestamp, headers)
 Fold: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -54,16 +49,8 @@ class RowStore(KeyValueVerbs):
         self.stamped = self.stamped or spec.ttl is not None
         self.rows = WriteBack(state, spec.name, stamped=self.stamped)
         self._expiry = None if spec.ttl is None else RowExpiry(state, spec.name, spec.ttl, self.rows)
-        self._listener: OnFlush | None = None
-        self._send_old = False
-        self.next_number = count(1).__next__
-        self._flushed_to = 0  # number of the last write that has been forwarded
-        self._flushed: dict[bytes, Entry] = {}  # what was forwarded in this epoch
-        self.vanished: set[bytes] = (
-            set()
-        )  # rows of this epoch that were deleted before anybody downstream heard of them
-        self._announce = False
-        self._on_batch: FlushBatch | None = None
+        self.forwarding = RowForwarding(self.rows, key, value, context)
+        self.next_number = self.forwarding.next_number
         self._on_change: OnChange | None = None
         if self._expiry is None:
             self.read, self.write = self._make_read(), self._make_write()
@@ -109,7 +96,7 @@ class RowStore(KeyValueVerbs):
     def _make_write(self) -> Callable[..., None]:
         dirty, context, number, cached = self.rows.dirty, self._context, self.next_number, self.cached
         serialize_key, serialize = self._key.serialize, self._value.serialize
-        refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self.vanished
+        refuse_key, refuse_value, vanished = self._refuse_key, self._refuse_value, self.forwarding.vanished
         deltas, spill = self.rows.deltas, self.rows.spill
         hold, name = context.cache.hold if cached and context.cache.counts else None, self.spec.name
 
@@ -198,7 +185,7 @@ class RowStore(KeyValueVerbs):
             if row is None:
                 return None
             if row.timestamp <= expiry.horizon():
-                if self._listener is not None and not self.cached:
+                if self.forwarding.listener is not None and not self.cached:
                     self._expire(raw_key, expiry)
                 return None
             return deserialize(row.value), row.timestamp
@@ -269,7 +256,7 @@ class RowStore(KeyValueVerbs):
 
     def earliest_end(self) -> int | None:
         """Return when the first row ends of which those downstream are told at once, or an earlier time; None if there is none."""
-        if self._expiry is None or self._listener is None or self.cached:
+        if self._expiry is None or self.forwarding.listener is None or self.cached:
             return None
         return self._expiry.earliest()
 
@@ -281,12 +268,11 @@ class RowStore(KeyValueVerbs):
     def on_flush(self, listener: OnFlush, *, send_old: bool) -> None:
         """Register the listener of a cached store, or of a store whose rows expire; ``send_old``: give it the value
         before."""
-        self._listener = listener
-        self._send_old = send_old
+        self.forwarding.listener, self.forwarding.send_old = listener, send_old
 
     def on_flush_batch(self, listener: FlushBatch) -> None:
         """Register what takes many updates at a time, by their new values, and the old ones where they are asked for."""
-        self._on_batch = listener
+        self.forwarding.on_batch = listener
 
     def announce_vanished(self) -> None:
         """Forward the delete of a row that came and went within an epoch, because someone may have read it in between.
@@ -294,7 +280,7 @@ class RowStore(KeyValueVerbs):
         A cache owes such a row to nobody downstream. But a foreign-key subscription reads the right table in the middle of an
         epoch and is answered with the row: without its delete the answer would stand.
         """
-        self._announce = True
+        self.forwarding.announce = True
 
     def flush(self) -> bool:
         """Delete what has expired; forward what was written since the last flush, once per key, in order of the last
@@ -302,64 +288,17 @@ class RowStore(KeyValueVerbs):
 
         A store that is not cached forwards only the deletes of expired rows.
         """
-        if self._listener is None:
+        if self.forwarding.listener is None:
             return False
         current = self._context.origin
         try:
-            forwarded = self._expire_due()
-            if self._forward_delta():
+            expired = self._expire_due()
+            if self.forwarding.forward_delta():
                 return True
-            changed = self._unforwarded() if self.cached else ()
-            if not (self._on_batch is not None and changed and self._forward_batch(changed)):
-                for key, entry in changed:
-                    self._forward(key, entry)
-            return forwarded or bool(changed)
+            return (self.cached and self.forwarding.forward()) or expired
         finally:
-            self.vanished.clear()
+            self.forwarding.vanished.clear()
             self._context.origin = current
-
-    def _forward_delta(self) -> bool:
-        """Forward what was written by column, if that is all, and it can go as it is."""
-        for delta in self.rows.deltas:
-            if delta.flushed is not None or delta.sealed is not None:
-                return False
-            if self._on_batch is not None and not self._flushed:
-                kept, old = self._to_forward(delta)
-                if not len(kept) or self._on_batch(kept.changes(self._key, self._value, old)):
-                    kept.flushed = self._flushed
-                    self.rows.deltas[:] = [kept] if len(kept) else []
-                    return True
-                self._on_batch = None
-            self.rows.spill()
-        return False
-
-    def _to_forward(self, delta: BatchDelta) -> tuple[BatchDelta, pa.Array | None]:
-        """Return the rows of a delta that are to be forwarded, and the values before, where these are asked for."""
-        deleted = delta.values.null_count
-        if not self._send_old and not deleted:
-            return delta, None
-        names = delta.names
-        gone = delta.values.is_null().to_numpy(zero_copy_only=False)
-        asked = names if self._send_old else [names[at] for at in np.flatnonzero(gone).tolist()]
-        before = pa.array(self.rows.before_many(asked), pa.binary())
-        old = before if self._send_old else None
-        if not deleted:
-            return delta, old
-        kept = ~gone
-        kept[slice(None) if self._send_old else gone] |= before.is_valid().to_numpy(zero_copy_only=False)
-        if self._announce and self.vanished:
-            kept |= np.array([name in self.vanished for name in names], dtype=bool)
-        if kept.all():
-            return delta, old
-        return delta.only(kept), None if old is None else old.filter(pa.array(kept))
-
-    def _unforwarded(self) -> list[tuple[bytes, Entry]]:
-        """Return the rows written since the last time this was asked, in the order of their last writes."""
-        now = self.next_number()
-        since, self._flushed_to = self._flushed_to, now
-        if now == since + 1:
-            return []
-        return sorted((row for row in self.rows.dirty.items() if row[1][4] > since), key=lambda row: row[1][4])
 
     def _expire_due(self) -> bool:
         expiry = self._expiry
@@ -377,78 +316,10 @@ class RowStore(KeyValueVerbs):
             return  # the listener of another expired row has been here
         end = expiry.end_of(row)
         self.rows.dirty[key] = (None, end, (), self._context.origin, self.next_number())
-        if self._listener is not None and not self.cached:
-            old = self._value.deserialize(row.value) if self._send_old else None
-            self._listener(self._key.deserialize(key), None, old, end, ())
-
-    def _forward_batch(self, changed: Sequence[tuple[bytes, Entry]]) -> bool:
-        """Forward all rows at a time; False, and nothing has happened, if they must go one by one.
-
-        As one by one: a row that is neither there now, nor was before, is not forwarded.
-        """
-        assert self._on_batch is not None
-        old = self._forwarded_many([key for key, _ in changed]) if self._send_old else None
-        if any(entry[0] is None for _, entry in changed):
-            lasting = self._lasting(changed, old)
-            changed = [changed[at] for at in lasting]
-            old = None if old is None else [old[at] for at in lasting]
-        if not changed:
-            return True
-        keys = Column(data=[key for key, _ in changed], serde=self._key, made=True)
-        entries = [entry for _, entry in changed]
-        if not forward_entries(self._on_batch, keys, self._value, entries, old=old, deletes=True):
-            self._on_batch = None
-            return False
-        self._flushed.update(changed)
-        return True
-
-    def _lasting(self, changed: Sequence[tuple[bytes, Entry]], old: list[bytes | None] | None) -> list[int]:
-        """Return the places of changed rows that those downstream have to hear of."""
-        if old is None:
-            gone = [key for key, entry in changed if entry[0] is None]
-            before = dict(zip(gone, self._forwarded_many(gone), strict=True))
-            old = [before.get(key) for key, _ in changed]
-        announced: Collection[bytes] = self.vanished if self._announce else ()
-        return [
-            at
-            for at, ((key, entry), row) in enumerate(zip(changed, old, strict=True))
-            if entry[0] is not None or row is not None or key in announced
-        ]
-
-    def _forward(self, key: bytes, entry: Entry) -> None:
-        """Forward one row as Kafka's cache does: nothing at all where neither a new nor an old value exists."""
-        assert self._listener is not None
-        value, timestamp, headers, origin, _ = entry
-        old = self._forwarded(key) if value is None or self._send_old else None
-        if value is None and old is None and not (self._announce and key in self.vanished):
-            return
-        self._flushed[key] = entry
-        assert origin is not None, "a row without a writer in a cached store"
-        self._context.origin = writer_of(origin)
-        decode = self._value.deserialize
-        self._listener(
-            self._key.deserialize(key),
-            None if value is None else decode(value),
-            decode(old.value) if old is not None and self._send_old else None,
-            timestamp,
-            headers,
-        )
-
-    def _forwarded(self, key: bytes) -> StoredRow | None:
-        """Return what those downstream know of a key: what was forwarded last, else the value before the epoch."""
-        entry = self._flushed.get(key)
-        if entry is None:
-            return self.rows.before(key)
-        return None if entry[0] is None else StoredRow(entry[0], entry[1])
-
-    def _forwarded_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return what those downstream know of many keys, without timestamps."""
-        flushed = self._flushed
-        if not flushed:
-            return self.rows.before_many(keys)
-        below = [key for key in keys if key not in flushed]
-        known = dict(zip(below, self.rows.before_many(below), strict=True))
-        return [known[key] if key in known else flushed[key][0] for key in keys]
+        listener = self.forwarding.listener
+        if listener is not None and not self.cached:
+            old = self._value.deserialize(row.value) if self.forwarding.send_old else None
+            listener(self._key.deserialize(key), None, old, end, ())
 
     def snapshot(self) -> dict[str, Any]:
         """Return the store's time, where rows expire by it."""
@@ -461,24 +332,21 @@ class RowStore(KeyValueVerbs):
 
     def seal(self) -> Sealed:
         """Hand out the epoch's rows."""
-        if self._listener is None:
+        if self.forwarding.listener is None:
             self._expire_due()
         whole = self.rows.seal_delta(logged=self.spec.logged)
         if whole is not None:
-            self._flushed.clear()
+            self.forwarding.end_epoch()
             return whole
         self.rows.spill()
         rows: Collection[tuple[bytes, Entry]] = self.rows.dirty.items()
-        if self.cached and self._listener is not None:
-            rows = [row for row in rows if row[1][0] is not None or not self._never_was(row[0])]
-        self._flushed.clear()
+        if self.cached and self.forwarding.listener is not None:
+            rows = [row for row in rows if row[1][0] is not None or not self.forwarding.was_never_there(row[0])]
+        self.forwarding.end_epoch()
         side = {} if self._expiry is None else self._expiry.side_rows(rows)
         sealed = self.rows.seal(rows, logged=self.spec.logged, headers=self.spec.log_headers)
         sealed.side.update(side)
         return sealed
-
-    def _never_was(self, key: bytes) -> bool:
-        return key not in self._flushed and self.rows.before(key) is None
 
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base map."""

@@ -29,17 +29,16 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from penstock.record import Headers
-from penstock.state.base import BytesStore, Sealed, ShardState
+from penstock.state.base import Sealed, ShardState
 from penstock.state.event_time import EventTime
 from penstock.state.keys import MAX_TIME, pack_time, unpack_time
-from penstock.state.layer import Entry, Found, Layer, merge
+from penstock.state.layer import Entry, Found, Layer
 from penstock.state.partition_times import pack_times
 from penstock.state.positions import WINDOW, Positions
+from penstock.state.segment_scan import SegmentScan
 from penstock.state.segments import EMITTED, OBSERVED, SEQUENCE, Segments
 from penstock.state.spec import StoreKind, StoreSpec
 
-#: (since, until, lower key or None, upper key or None), all inclusive
-Bounds: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 #: a row of the changelog: (key, value or None, timestamp, headers)
 LogRow: TypeAlias = tuple[bytes, bytes | None, int, Headers]
 
@@ -302,30 +301,25 @@ class Segmented:
         if until < since or (lower is not None and upper is not None and lower > upper):
             return iter(())
         by_time = self.by_time if by_time is None else by_time
-        above = self._above(since, until, lower, upper, by_time)
-        ids = {number for number, _ in self.segments.between(since, until)}.union(above)
-        return self._scan(sorted(ids, reverse=reverse), above, (since, until, lower, upper), reverse, by_time)
+        found = SegmentScan(
+            self.segments,
+            self.positions,
+            self._unpack,
+            self.spec.time_ordered,
+            since,
+            until,
+            lower,
+            upper,
+            reverse,
+            by_time,
+        )
+        return found.rows(self._above(found))
 
-    def _scan(
-        self,
-        ids: list[int],
-        above: dict[int, dict[bytes, tuple[bytes, Any, Entry]]],
-        bounds: Bounds,
-        reverse: bool,
-        by_time: bool,
-    ) -> Iterator[Found]:
-        for number in ids:
-            upper_rows = sorted(above.get(number, {}).items(), key=_first, reverse=reverse)
-            segment = self.segments.live.get(number)
-            base = iter(()) if segment is None else self._base(number, segment, bounds, reverse, by_time)
-            yield from merge(upper_rows, base, reverse)
-
-    def _above(
-        self, since: int, until: int, lower: bytes | None, upper: bytes | None, by_time: bool
-    ) -> dict[int, dict[bytes, tuple[bytes, Any, Entry]]]:
+    def _above(self, scan: SegmentScan) -> dict[int, dict[bytes, tuple[bytes, Any, Entry]]]:
         """Collect the rows of the layers above the base, by segment and sort key."""
         found: dict[int, dict[bytes, tuple[bytes, Any, Entry]]] = {}
-        time_of, interval, sort_key = self.positions.time, self.interval, self._sort_key(by_time)
+        time_of, interval, sort_key = self.positions.time, self.interval, scan.sort_key
+        since, until, lower, upper = scan.since, scan.until, scan.lower, scan.upper
         for layer in [*(layer for _, layer in self.pending), self.dirty]:
             for key, position in layer.between(since, until) if self.spec.time_ordered else layer.rows():
                 time = time_of(position)
@@ -333,57 +327,6 @@ class Segmented:
                     row = key, position, layer.keys[key][1][position]
                     found.setdefault(time // interval, {})[sort_key(key, position)] = row
         return found
-
-    def _sort_key(self, by_time: bool) -> Any:
-        if by_time:
-            return self.positions.by_time
-        suffix = self.positions.suffix
-        return lambda key, position: key + suffix(position)
-
-    def _base(
-        self, number: int, segment: BytesStore, bounds: Bounds, reverse: bool, by_time: bool
-    ) -> Iterator[tuple[bytes, Found]]:
-        """Iterate a segment's rows as (sort key, row), within the bounds."""
-        if by_time and self.spec.time_ordered:
-            return self._base_by_time(number, segment, bounds, reverse)
-        rows = self._base_by_key(number, segment, bounds, reverse and not by_time)
-        if not by_time:
-            return rows
-        sort_key = self.positions.by_time
-        return iter(sorted(((sort_key(r[0], r[1]), r) for _, r in rows), key=_first, reverse=reverse))
-
-    def _base_by_key(
-        self, number: int, segment: BytesStore, bounds: Bounds, reverse: bool
-    ) -> Iterator[tuple[bytes, Found]]:
-        since, until, lower, upper = bounds
-        end = None if upper is None else self._last_row(upper, min(until, (number + 1) * self.interval - 1)) + b"\0"
-        parse, time_of = self.positions.parse, self.positions.time
-        for row, raw in segment.range(lower, end, reverse):
-            key, position = parse(row)
-            if (
-                since <= time_of(position) <= until
-                and (lower is None or lower <= key)
-                and (upper is None or key <= upper)
-            ):
-                yield row, (key, position, *self._unpack(raw))
-
-    def _base_by_time(
-        self, number: int, segment: BytesStore, bounds: Bounds, reverse: bool
-    ) -> Iterator[tuple[bytes, Found]]:
-        since, until, lower, upper = bounds
-        parse, suffix = self.positions.parse_by_time, self.positions.suffix
-        end = None if until >= MAX_TIME else pack_time(until + 1)
-        for row, _ in self.segments.by_time(number).range(pack_time(since), end, reverse):
-            key, position = parse(row)
-            if (lower is None or lower <= key) and (upper is None or key <= upper):
-                raw = segment.get(key + suffix(position))
-                assert raw is not None, f"store {self.name!r}: the index by time names a row that is not there"
-                yield row, (key, position, *self._unpack(raw))
-
-    def _last_row(self, key: bytes, time: int) -> bytes:
-        """Return a row that no row of a key <= ``key`` sorts behind: the suffix of a shorter key may reach past it."""
-        suffix = self.positions.suffix(self.positions.last(time))
-        return max(key[:size] + suffix for size in range(len(key) + 1))
 
     # ---- the barrier
 
@@ -518,10 +461,6 @@ class Segmented:
 
 def _same(time: int) -> int:
     return time
-
-
-def _first(row: tuple[Any, Any]) -> Any:
-    return row[0]
 
 
 def _sequence(row: LogRow) -> bytes:

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.engine.executor.in_process import InProcessExecutor
 from penstock.record import ValueAndTimestamp
 from penstock.state.spec import StoreKind, StoreSpec
 
 
 def store_contents(
-    lanes: InProcessExecutor, name: str, changelog: Iterable[tuple[bytes | None, int]] = ()
+    spec: StoreSpec, stores: Iterable[Any], changelog: Iterable[tuple[bytes | None, int]] = ()
 ) -> list[tuple[Any, ...]] | None:
     """Return every row of a store over all shards, sorted by its text; None for a kind that cannot be listed.
 
     ``changelog`` gives (key, timestamp) of every write to a versioned store, which has no scan.
     """
-    spec = lanes.topology.stores[name]
-    stores = (
-        [lanes.globals.stores[name]]
-        if name in lanes.globals.stores
-        else [task.stores[name] for task in lanes.tasks if name in task.stores]
-    )
     rows = [row for store in stores for row in _rows(spec, store, list(changelog)) or ()]
     return sorted(set(rows) if spec.kind is StoreKind.VERSIONED else rows, key=repr)
 

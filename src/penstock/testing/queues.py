@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from penstock.engine.executor.in_process import Decoded
 from penstock.lane.source import Raw
+from penstock.testing.record_tasks import Decoded
 
 
 class RecordQueue:

@@ -74,7 +74,7 @@ def test_confluents_own_deserializer_finds_the_id_in_the_header(url):
     builder.stream("orders", value=orders).to("copies", value=orders)
     with TopologyTestDriver(builder) as driver:
         driver.input_topic("orders", value=orders).pipe("1", Order("ann", 250))
-        raw = driver._output["copies"][0]
+        raw = driver._application.output["copies"][0]
     context = SerializationContext("copies", MessageField.VALUE, headers=list(raw.headers))
     assert AvroDeserializer(client)(raw.value, context) == {"user": "ann", "cents": 250, "note": None}
 

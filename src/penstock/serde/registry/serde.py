@@ -49,10 +49,6 @@ class RegistrySerde(Serde[Any]):
         """Return the serde of the values, or of the keys, of a topic."""
         return RegistrySerde(self.form, self.registry, topic, "key" if key else "value")
 
-    def with_registry(self, default: SchemaRegistry | None) -> RegistrySerde:
-        """Return the serde with the application's registry, if it has none of its own."""
-        return RegistrySerde(self.form, self.registry.completed(default), self.topic, self.part)
-
     @property
     def in_header(self) -> bool:
         """Whether ids are in headers, on topics."""
