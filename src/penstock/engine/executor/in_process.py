@@ -24,14 +24,15 @@ from penstock.processor.resources import Resources
 from penstock.protocol.raw_rows import PARTITIONS
 from penstock.protocol.timing import ObservedTimes, Place, TimeUpdate, Timing, feeds_of, is_due
 from penstock.record import Headers, Origin
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.state.base import Sealed, ShardState
 from penstock.state.cache import budget_of_shard
 from penstock.state.memory import MemoryState
 from penstock.state.shards import lane_of, shard_of
+from penstock.topology.defaults import bound_topology
 from penstock.topology.functions import check_dead_letters
 from penstock.topology.node import SinkNode, SourceNode
-from penstock.topology.schemas import bind_schemas
 from penstock.topology.topology import Topology
 
 
@@ -83,7 +84,7 @@ class InProcessExecutor:
         self.application_id = application_id
         self._partitions = partitions
         check_dead_letters(topology, config)
-        plan = make_plan(bind_schemas(topology, application_id, config.get("registry")))
+        plan = make_plan(bound_topology(topology, application_id, config))
         self.topology = topology = plan.topology
         self.levels = plan.level_of
         self.subtopology_of = plan.subtopology_of
@@ -182,7 +183,7 @@ class InProcessExecutor:
         return self.shards if topic in self._partitioned else self._partitions
 
     def serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-        """Return the serdes a topic is written with, if its sinks agree, else string and JSON.
+        """Return the serdes a topic is written with, if its sinks agree, else the default ones.
 
         A topic that no sink names is written by those that name theirs record by record.
         """
@@ -191,7 +192,7 @@ class InProcessExecutor:
         if not written and topic != self.config["dead_letter_topic"]:
             written = [sink for sink in sinks if sink.topic is None]
         serdes = {(sink.key, sink.value) for sink in written}
-        return serdes.pop() if len(serdes) == 1 else (Serdes.string, Serdes.json)
+        return serdes.pop() if len(serdes) == 1 else (DEFAULT_KEY, DEFAULT_VALUE)
 
     # reading
 
