@@ -14,13 +14,18 @@ from bench.registry import WORKLOADS
 from bench.runs import HEADLINES, Run, middles, ratios, said
 
 
+def names() -> dict[str, dict[str, str]]:
+    """Return the names of workloads and systems, and what they are."""
+    return {
+        "workloads": {name: each.title for name, each in WORKLOADS.items()},
+        "systems": {name: each.label for name, each in SYSTEMS.items()},
+    }
+
+
 def show_list(console: Console) -> None:
     """Print the names of workloads and systems."""
-    for heading, rows in (
-        ("workload", {name: each.title for name, each in WORKLOADS.items()}),
-        ("system", {name: each.label for name, each in SYSTEMS.items()}),
-    ):
-        table = Table(heading, "", box=None)
+    for heading, rows in names().items():
+        table = Table(heading.removesuffix("s"), "", box=None)
         for name, title in rows.items():
             table.add_row(name, title)
         console.print(table)

@@ -48,10 +48,10 @@ from penstock.query.routing import KeyMetadata
 from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
 from penstock.query.views import QueryView
-from penstock.setting_types import AppSettings, ChangeableSettings
+from penstock.setting_types import AllSettings, AppSettings, ChangeableSettings
 from penstock.strict import strict_options
+from penstock.topology.defaults import bound_topology
 from penstock.topology.functions import check_dead_letters
-from penstock.topology.schemas import bind_schemas
 from penstock.topology.topology import Topology, built
 
 if TYPE_CHECKING:
@@ -95,13 +95,8 @@ class App:
             given["application_id"] = application_id
         if bootstrap_servers is not None:
             given["bootstrap_servers"] = bootstrap_servers
-        self.config = settings.load(given, pyproject=Path("pyproject.toml"))
-        self.topology: Topology = built(topology_or_builder, "App", self.config["optimize"])
-        if not self.config["application_id"]:
-            raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
-        self.topology = bind_schemas(self.topology, self.config["application_id"], self.config["registry"])
-        check_dead_letters(self.topology, self.config)
-        tracer_for(self.config)  # raises now, not once state is restored
+        self._program = topology_or_builder
+        self._configure(settings.load(given, pyproject=Path("pyproject.toml")))
         self._given_session = spark
         self._spark_settings = spark_settings or {}
         self.allow_topology_change = allow_topology_change
@@ -112,12 +107,9 @@ class App:
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._ran = False
-        self._uncaught = UncaughtErrors(self.config["on_uncaught_error"])
         self._paused = False
         #: every published barrier, for whoever waits or listens, in any thread
         self.barriers = Barriers()
-        #: what each barrier changes in a store, for whoever subscribes
-        self.changes = ChangeFeeds(logged_stores(self.topology))
         self._restore_listeners: list[OnRestore] = []
         self._observers: list[Observer] = []
         self.hooks: dict[str, list[Callable[[App], None]]] = {str(hook): [] for hook in Hook}
@@ -128,6 +120,19 @@ class App:
         self.restore_progress: RestoreProgress | None = None
         #: wall-clock time of its end
         self.restored_at: int | None = None
+
+    def _configure(self, config: dict[str, Any]) -> None:
+        """Take a configuration, with all that is made of it: the topology as this application runs it."""
+        topology = built(self._program, "App", config["optimize"])
+        if not config["application_id"]:
+            raise ConfigError("App needs application_id='...': it names the consumer group and all that the app keeps")
+        self.config = config
+        self.topology: Topology = bound_topology(topology, config["application_id"], config)
+        check_dead_letters(self.topology, config)
+        tracer_for(config)  # raises now, not once state is restored
+        self._uncaught = UncaughtErrors(config["on_uncaught_error"])
+        #: what each barrier changes in a store, for whoever subscribes
+        self.changes = ChangeFeeds(logged_stores(self.topology))
 
     # ---- life
 
@@ -207,6 +212,14 @@ class App:
         if (loop := self._loop) is not None:
             loop.paused = False
             loop.wake()
+
+    def configure(self, **given: Unpack[AllSettings]) -> None:
+        """Give settings other values before the start, as the command line does. They win over all others."""
+        if self.state is not State.CREATED:
+            raise StateError(
+                f"the application is {self.state}: app.change(...) changes what may be changed while it runs"
+            )
+        self._configure(settings.load({**self.config, **given}, environ={}))
 
     def change(self, **given: Unpack[ChangeableSettings]) -> None:
         """Change settings of an application that runs, those that say so; they count from the next epoch on."""

@@ -16,11 +16,14 @@ from typing import Any
 from penstock.errors import ConfigError, nearest
 from penstock.masking import masked
 from penstock.setting_checks import (
+    IN_MEMORY,
+    PERSISTENT,
     POLICIES,
     UNCAUGHT,
     Check,
     address,
     at_least,
+    extractor,
     flag,
     mapping,
     one_of,
@@ -28,6 +31,7 @@ from penstock.setting_checks import (
     optional,
     policy,
     registry,
+    serde,
     text,
     user_config,
 )
@@ -66,6 +70,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("align_replay", "bool", True, flag, "Read a backlog up to one event time in all partitions, epoch by epoch, so that history joins as it did when it came."),
     Setting("idle_ms", "int", 5_000, at_least(1), "A source partition that is read to its end and quiet for so long holds event time back no more; a source may have its own: idle_after."),
     Setting("user_config", "mapping", {}, user_config, "Values of your own, by name: processors find them in `context.config[\"user_config\"]`. They travel to the workers, so they must be picklable; in the environment, JSON."),
+    Setting("default_key_serde", "serde", "string", serde, "The serde of the keys of sources, sinks and stores that say none, and inherit none from upstream: a Serde, the name of one (string, json, int32, int64, float32, float64, boolean, uuid, bytes, pickle, void), or where one is, as module:name."),
+    Setting("default_value_serde", "serde", "json", serde, "The serde of values, as default_key_serde is of keys."),
+    Setting("default_timestamp_extractor", "extractor", "fail_on_invalid", extractor, "How sources that say no timestamp= find the time of a record: a function of (record) or (record, partition_time), the name of one (fail_on_invalid, skip_on_invalid, partition_time_on_invalid, wall_clock), or where one is, as module:name."),
+    Setting("default_store", "str", "persistent", one_of(PERSISTENT, IN_MEMORY), "Where stores keep their rows that do not say persistent=: persistent, on disk, or in_memory. Both are restored from their changelogs. Global tables are on disk."),
     Setting("kafka", "mapping", {}, mapping, "Settings for all Kafka clients, in librdkafka's names; security once for all."),
     Setting("registry", "mapping", None, optional(registry), "The schema registry of serdes with registry=True: a URL, or the options of a SchemaRegistry (`docs/schemas.md`); in the environment a URL or JSON."),
     Setting("replication_factor", "int", -1, at_least(-1), "Replication of internal topics; -1 is the broker's default."),

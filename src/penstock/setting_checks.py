@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,16 @@ POLICIES = ("fail", "skip", "dead_letter")
 RETRY = "retry"
 #: answers of ``on_uncaught_error``
 UNCAUGHT = ("shutdown", "restart")
+#: serdes that a setting can name: those of ``Serdes`` that are made without anything
+SERDES = (
+    "string", "json", "int32", "int64", "float32", "float64", "boolean", "uuid", "bytes", "pickle", "void"
+)  # fmt: skip
+#: timestamp extractors that a setting can name (``extractors.py``)
+EXTRACTORS = ("fail_on_invalid", "skip_on_invalid", "partition_time_on_invalid", "wall_clock")
+#: where stores keep their rows
+PERSISTENT, IN_MEMORY = "persistent", "in_memory"
+#: what is found in a module: ``shop.serdes:order``
+_PLACE = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 #: names of optimisations of a topology (``dsl/optimize.py``)
 OPTIMISATIONS = ("merge_repartition_topics", "reuse_ktable_source_topics", "single_store_self_join")
 
@@ -87,6 +98,28 @@ def policy(*choices: str) -> Check:
     """Take one of some words, or a function, which no JSON can hold."""
     words = one_of(*choices)
     return Check(lambda value: value if callable(value) else words.parse(value), words.schema)
+
+
+def named(what: str, choices: tuple[str, ...], *is_one: str) -> Check:
+    """Take the name of a built-in one, the place of one in a module, or what has these methods; looked up later."""
+
+    def parse(value: Any) -> Any:
+        if not isinstance(value, str):
+            if not all(callable(getattr(value, method, None)) for method in is_one) or isinstance(value, type):
+                raise ValueError(f"must be {what}, or the name of one: {', '.join(choices)}, or module:name")
+            return value
+        name = value.removeprefix("Serdes.").removeprefix("TimestampExtractor.")
+        if name not in choices and not re.fullmatch(_PLACE, value):
+            raise ValueError(
+                f"there is no {value!r}{nearest(name, choices)}: use one of {', '.join(choices)}, or module:name"
+            )
+        return name
+
+    return Check(parse, {"anyOf": [{"enum": list(choices)}, {"type": "string", "pattern": f"^{_PLACE}$"}]})
+
+
+serde = named("a serde", SERDES, "serialize", "deserialize")
+extractor = named("a function of (record) or (record, partition_time)", EXTRACTORS, "__call__")
 
 
 def _optimize(value: Any) -> tuple[str, ...]:

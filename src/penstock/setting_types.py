@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    from penstock.serde.base import Serde
     from penstock.serde.registry.settings import SchemaRegistry
 
 Policy: TypeAlias = Literal["fail", "skip", "dead_letter"]
@@ -79,6 +80,23 @@ class AppSettings(TypedDict, total=False):
     user_config: Mapping[str, Any]
     """Values of your own, by name: processors find them in `context.config["user_config"]`. They travel to the
     workers, so they must be picklable; in the environment, JSON. Default: {}."""
+
+    default_key_serde: str | Serde[Any]
+    """The serde of the keys of sources, sinks and stores that say none, and inherit none from upstream: a
+    Serde, the name of one (string, json, int32, int64, float32, float64, boolean, uuid, bytes, pickle, void),
+    or where one is, as module:name. Default: 'string'."""
+
+    default_value_serde: str | Serde[Any]
+    """The serde of values, as default_key_serde is of keys. Default: 'json'."""
+
+    default_timestamp_extractor: str | Callable[..., int]
+    """How sources that say no timestamp= find the time of a record: a function of (record) or (record,
+    partition_time), the name of one (fail_on_invalid, skip_on_invalid, partition_time_on_invalid, wall_clock),
+    or where one is, as module:name. Default: 'fail_on_invalid'."""
+
+    default_store: Literal["persistent", "in_memory"]
+    """Where stores keep their rows that do not say persistent=: persistent, on disk, or in_memory. Both are
+    restored from their changelogs. Global tables are on disk. Default: 'persistent'."""
 
     kafka: Mapping[str, Any]
     """Settings for all Kafka clients, in librdkafka's names; security once for all. Default: {}."""

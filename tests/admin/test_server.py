@@ -13,7 +13,7 @@ import httpx
 import pytest
 from served import TOKEN, words
 
-from penstock import App, ConfigError
+from penstock import App, ConfigError, Serdes
 from penstock.admin import asgi, connection, control
 from penstock.admin.routes import ENDPOINTS
 from penstock.admin.server import AdminServer
@@ -81,6 +81,16 @@ def test_the_token_is_a_secret(serve):
     assert found.json()["application_id"] == "words"
     assert TOKEN not in found.text
     assert "hush-hush" not in found.text
+
+
+def test_settings_that_are_functions_or_serdes_are_shown_by_name(serve):
+    _, client = serve(
+        default_key_serde=Serdes.int64, default_timestamp_extractor=len, on_processing_error=lambda error: "skip"
+    )
+    found = client.get("/v1/config").json()
+    assert (found["default_key_serde"], found["default_value_serde"]) == ("Serdes.int64", "json")
+    assert "len" in found["default_timestamp_extractor"]
+    assert __file__ in found["on_processing_error"]
 
 
 def test_what_changes_something_needs_the_token(serve):

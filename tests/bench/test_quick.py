@@ -1,6 +1,7 @@
 """The command line of the benchmarks. ``.ci/run`` has their quick form."""
 
 import importlib
+import json
 
 import pytest
 from bench.columns import COLUMNS
@@ -76,6 +77,15 @@ def test_the_workloads_and_systems_are_listed():
     assert done.exit_code == 0
     assert "foreign-key-join" in done.output
     assert "spark-tws" in done.output
+    listed = json.loads(RUN.invoke(app, ["bench", "--list", "--json"]).output)
+    assert listed["workloads"].keys() == WORKLOADS.keys()
+    assert "spark-tws" in listed["systems"]
+
+
+def test_what_was_found_is_printed_or_written_as_json(data, tmp_path):
+    save(data, tmp_path / "all.json")
+    done = RUN.invoke(app, ["bench", "--from", str(tmp_path / "all.json"), "--json"])
+    assert json.loads(done.output)["runs"] == data["runs"]
 
 
 def test_an_unknown_workload_is_wrong_use():

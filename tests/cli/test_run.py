@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 from typer.testing import CliRunner
 
-from penstock import App, PenstockError
+from penstock import App, PenstockError, Serdes
 from penstock.cli import run as run_command
 from penstock.cli import run_view
 from penstock.cli.app import app as commands
@@ -259,6 +259,12 @@ def test_options_win_over_what_the_app_was_made_with(place):
     assert made.config["processing_guarantee"] == "at_least_once"
     assert made.config["kafka"] == {"security.protocol": "SSL"}
     assert made is sys.modules[place.file.stem].app
+
+
+def test_options_that_shape_the_topology_count_for_an_app_that_is_made(place):
+    made = run_command.make_app(str(place.file), {"default_key_serde": "uuid", "default_store": "in_memory"}, {})
+    assert made.topology.node(made.topology.order[0]).key is Serdes.uuid
+    assert not made.topology.stores["counts"].persistent
 
 
 def test_a_terminal_shows_phases_a_bar_and_a_line(monkeypatch):

@@ -5,7 +5,7 @@ carry a new greatest time: ``random_scripts.settled``; ``test_time_at_a_node.py`
 so that every update is compared; with a cache the last value of each key.
 
 Kafka's driver takes records in the order of the script, Penstock an epoch in the order of partition times: a script of several topics is
-put into that order first. ``PENSTOCK_LONG=1``: as many scripts of families that spread records, and as many epochs of thousands.
+put into that order first. ``PENSTOCK_LONG=1``: 300 scripts of each family, and as many epochs of thousands.
 """
 
 import os
@@ -32,9 +32,9 @@ from operator_families import (
 from penstock import JoinWindows, Serdes, StreamsBuilder
 from penstock.testing import TopologyTestDriver
 
-#: scripts of each family; an epoch holds all records of one
-SCRIPTS = 300
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
+#: scripts of each family; an epoch holds all records of one
+SCRIPTS = 300 if LONG else 60
 
 
 def scripts_of(name: str) -> int:

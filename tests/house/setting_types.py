@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    from penstock.serde.base import Serde
     from penstock.serde.registry.settings import SchemaRegistry
 
 Policy: TypeAlias = Literal["fail", "skip", "dead_letter"]
@@ -34,6 +35,9 @@ SPECIAL = {
     "optimize": 'Literal["none", "all"] | Optimisation | tuple[Optimisation, ...] | list[Optimisation]',
     "admin": "str | int | None",
     "kafka": "Mapping[str, Any]",
+    "default_key_serde": "str | Serde[Any]",
+    "default_value_serde": "str | Serde[Any]",
+    "default_timestamp_extractor": "str | Callable[..., int]",
     "registry": "str | Mapping[str, Any] | SchemaRegistry | None",
     "user_config": "Mapping[str, Any]",
 }

@@ -97,7 +97,9 @@ def test_final_results_do_not_depend_on_a_cache(script):
 
 
 def test_without_a_cache_every_update_leaves_and_with_a_small_one_as_soon_as_it_is_full(monkeypatch):
-    monkeypatch.setattr(step_batches, "FEW", 1 << 40)  # one by one: a batch is as large as it is, however small the cache
+    monkeypatch.setattr(
+        step_batches, "FEW", 1 << 40
+    )  # one by one: a batch is as large as it is, however small the cache
     script = [("a", "x x x x x x x x", 0), ("a", "x x x x x x x x", 1)]
     by_size = {size: [int.from_bytes(row[1], "big") for row in run(counts, script, size)[0]] for size in (None, 0)}
     assert by_size == {None: [16], 0: list(range(1, 17))}

@@ -381,6 +381,33 @@ def test_bad_bytes_in_the_topic_of_a_global_table_go_to_the_policy(auto_commit):
     assert dict(letter.headers)["__streams.errors.topic"] == b"names"
 
 
+@pytest.mark.capability("K1033")
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_a_processor_of_a_global_store_that_raises_goes_to_the_policy(auto_commit):
+    def keep(self, record):
+        if record.value == "bad":
+            raise ValueError("no bad names")
+        self.context.store("names").put(record.key, record.value)
+
+    builder = StreamsBuilder()
+    builder.add_global_store(Stores.key_value("names"), "names", made(keep))
+
+    def pipe(**config):
+        with TopologyTestDriver(builder, config=config, auto_commit=auto_commit) as driver:
+            driver.input_topic("names").pipe_all([("a", "bad"), ("b", "Bo")], start=7)
+            if not auto_commit:
+                driver.commit()
+            letters = driver.output_topic("dead").read_all() if config else []
+            return driver.metrics()["dropped_by_reason"], list(driver.store("names").all()), letters
+
+    with pytest.raises(ProcessingError, match="no bad names"):
+        pipe()
+    assert pipe(on_processing_error="skip") == ({"processing_error": 1}, [("b", "Bo")], [])
+    dropped, rows, (letter,) = pipe(on_processing_error="dead_letter", dead_letter_topic="dead")
+    assert (dropped, rows) == ({"processing_error": 1}, [("b", "Bo")])
+    assert (letter.key, letter.value, letter.timestamp) == ("a", "bad", 7)
+
+
 # ---- late records of tables
 
 

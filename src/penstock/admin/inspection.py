@@ -19,6 +19,7 @@ from penstock.errors import describe_function
 from penstock.masking import masked
 from penstock.plan.passes import make_plan
 from penstock.protocol.state_folder import application_folder
+from penstock.serde import Serde
 
 FORMATS = ("json", "text", "mermaid", "svg")
 
@@ -74,12 +75,17 @@ def position_data(position: Any) -> dict[str, dict[str, int]]:
 
 
 async def config(request: Request) -> Response:
-    """All settings with their values; secrets are masked, and of functions the place is shown."""
+    """All settings with their values; secrets are masked, of functions the place is shown, of serdes the name."""
     values = dict(served(request).app.config)
     # values of the user's own may be anything, a secret as well: their names say enough
     values["user_config"] = dict.fromkeys(values["user_config"], "***")
-    shown = {name: describe_function(value) if callable(value) else value for name, value in values.items()}
-    return json_answer(masked(shown))
+    return json_answer(masked({name: _shown(value) for name, value in values.items()}))
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Serde):
+        return repr(value)
+    return describe_function(value) if callable(value) else value
 
 
 async def topology(request: Request) -> Response:

@@ -60,6 +60,11 @@ class ServedApp:
         if self.app.state is not State.RUNNING:
             raise HttpError(503, f"{self.app.application_id} is {self.app.state}", "start the application again")
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return about how many rows and bytes each store has on this machine; nothing as long as that cannot be told."""
+        engine = self._engine()
+        return {} if engine is None or engine.queries is None else engine.queries.sizes()
+
     def restore(self) -> dict[str, Any] | None:
         """Return how far the restore is; None if there was nothing to tell yet."""
         progress = self.app.restore_progress

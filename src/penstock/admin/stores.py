@@ -63,20 +63,22 @@ async def at_barrier(request: Request) -> None:
 
 async def list_stores(request: Request) -> Response:
     """The stores of the topology, and how each can be asked."""
+    await at_barrier(request)
     running = served(request)
     found = [_described(running, spec) for spec in running.app.topology.stores.values()]
     return json_answer({**barrier(running), "stores": found})
 
 
 async def show_store(request: Request) -> Response:
-    """One store: kind, serdes, and how it can be asked."""
+    """One store: kind, serdes, about how many rows and bytes it has here, and how it can be asked."""
+    await at_barrier(request)
     running, spec = served(request), spec_of(request)
     (found,) = await running.in_thread(_with_rows, running, [spec], flag(request, "rows"))
     return json_answer({**barrier(running), **found})
 
 
 async def show_state(request: Request) -> Response:
-    """The stores, what the local state takes on the disk, and how far the restore is."""
+    """The stores, about how many rows and bytes each has here, what is on the disk, how far the restore is."""
     running = served(request)
     if counted := flag(request, "rows"):
         running.need_state()
@@ -87,9 +89,12 @@ async def show_state(request: Request) -> Response:
 
 
 def _with_rows(running: ServedApp, specs: list[StoreSpec], counted: bool) -> list[dict[str, Any]]:
-    """Describe stores; ``counted``: with the number of their rows, where that can be told."""
+    """Describe stores, with about how many rows and bytes they have here; ``counted``: exactly, where that can be."""
+    sizes, restore = running.sizes(), running.restore() or {"remaining_by_store": {}}
     found = [_described(running, spec) for spec in specs]
     for spec, store in zip(specs, found, strict=True):
+        store["rows"], store["bytes"] = sizes.get(spec.name, (None, None))
+        store["restore_remaining"] = restore["remaining_by_store"].get(spec.name, 0)
         if counted and spec.kind in KEYED:
             store["rows"] = running.app.store(spec.name).approximate_num_entries()
     return found

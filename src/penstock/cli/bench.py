@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli.dev import interruptible
 from penstock.cli.exits import FAILED, INTERRUPTED, WrongUse
-from penstock.cli.output import console, print_json
+from penstock.cli.output import JsonOption, console, print_json
 
 #: where the benchmarks are in a checkout: this file is in src/penstock/cli
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -38,16 +38,17 @@ def bench(
     setting: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE, a setting of Penstock.", show_default=False)
     ] = None,
-    json_file: Annotated[
-        str | None, typer.Option("--json", help="Write everything to this file; - is standard output.")
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write everything to this file, as JSON.")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write tables to this file.")] = None,
     pictures: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
     saved: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="Run nothing: write what a --json FILE has.", show_default=False),
+        typer.Option("--from", help="Run nothing: write what an --output FILE has.", show_default=False),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the workloads and systems.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure Penstock and other systems on one broker and one set of data, and check that the results are equal.
 
@@ -55,10 +56,10 @@ def bench(
     """
     command, report = _load("bench.command"), _load("bench.report")
     if listing:
-        report.show_list(console())
+        print_json(report.names()) if as_json else report.show_list(console())
         return
     if saved:
-        _write(command.together(saved), None, markdown, pictures)
+        _write(command.together(saved), None, markdown, pictures, as_json=as_json)
         return
     given: dict[str, Any] = {"threads": threads, "rounds": rounds or (1 if quick else 3)}
     plan = command.Plan(
@@ -73,26 +74,28 @@ def bench(
 
     def tell(outcome: Any, workload: str) -> None:
         """Show what was found so far, and keep it: all of it may take hours."""
-        if json_file != "-":
+        if not as_json:
             report.show(outcome, workload, console())
-            _write(command.as_data(outcome), json_file, None, None)
+        _write(command.as_data(outcome), output, None, None)
 
     with interruptible():
         try:
             outcome = command.perform(plan, tell)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    _write(command.as_data(outcome), json_file, markdown, pictures)
+    _write(command.as_data(outcome), output, markdown, pictures, as_json=as_json)
     if outcome.failed:
         raise typer.Exit(FAILED)
 
 
-def _write(data: dict[str, Any], json_file: str | None, markdown: Path | None, pictures: Path | None) -> None:
+def _write(
+    data: dict[str, Any], output: Path | None, markdown: Path | None, pictures: Path | None, *, as_json: bool = False
+) -> None:
     """Write what was found wherever it was asked for."""
-    if json_file == "-":
+    if as_json:
         print_json(data)
-    elif json_file is not None:
-        _load("bench.command").save(data, Path(json_file))
+    if output is not None:
+        _load("bench.command").save(data, output)
     if markdown is not None:
         _load("bench.markdown").save(data, markdown)
     if pictures is not None:

@@ -104,14 +104,13 @@ def make_app(address: str, given: dict[str, Any], client: dict[str, str]) -> App
     """Return the App at an address, or one made of the topology there, with the settings that are given."""
     from penstock.app import App
     from penstock.cli.locate import locate_program
-    from penstock.config import load
 
     found = locate_program(address)
-    if not isinstance(found, App):
-        app = App(found, **given)
-    else:
+    if isinstance(found, App):
         app = found
-        app.config = load(app.config | given, environ={})
+        app.configure(**given)
+    else:
+        app = App(found, **given)
     app.config["kafka"] = app.config["kafka"] | client
     return app
 

@@ -22,7 +22,8 @@ from penstock.operators.table import TableSource
 from penstock.operators.table_source import PunctualTableSource
 from penstock.processor.emitter import EmitterContext
 from penstock.schedule import as_schedule
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.strict import strict_options
 from penstock.topology.arguments import OffsetReset, Topics, check_no_topic_config, reset_text, split_topics
@@ -62,8 +63,8 @@ class StreamsBuilder:
         self,
         topics: Topics,
         *,
-        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
-        value: Serde[SourceV] = Serdes.json,
+        key: Serde[SourceK] = DEFAULT_KEY,  # type: ignore[assignment]
+        value: Serde[SourceV] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
         watermark: WatermarkStrategy | None = None,
@@ -89,8 +90,8 @@ class StreamsBuilder:
         self,
         topic: str,
         *,
-        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
-        value: Serde[SourceV] = Serdes.json,
+        key: Serde[SourceK] = DEFAULT_KEY,  # type: ignore[assignment]
+        value: Serde[SourceV] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
         watermark: WatermarkStrategy | None = None,
@@ -141,8 +142,8 @@ class StreamsBuilder:
         self,
         topic: str,
         *,
-        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
-        value: Serde[SourceV] = Serdes.json,
+        key: Serde[SourceK] = DEFAULT_KEY,  # type: ignore[assignment]
+        value: Serde[SourceV] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
         store: StoreOption = None,
         name: str | None = None,
@@ -160,8 +161,8 @@ class StreamsBuilder:
         every_or_cron: timedelta | int | str,
         emitter: Callable[[EmitterContext], Any],
         *,
-        key: Serde[SourceK] = Serdes.string,  # type: ignore[assignment]
-        value: Serde[SourceV] = Serdes.json,
+        key: Serde[SourceK] = DEFAULT_KEY,  # type: ignore[assignment]
+        value: Serde[SourceV] = DEFAULT_VALUE,
         name: str | None = None,
     ) -> KStream[SourceK, SourceV]:
         """Make a stream of what ``emitter(context)`` forwards when it is due: by an interval, or by a cron expression, in UTC.
@@ -199,8 +200,8 @@ class StreamsBuilder:
         topic: str,
         processor: Callable[[], Any],
         *,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[Any] = DEFAULT_KEY,
+        value: Serde[Any] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
         name: str | None = None,
     ) -> StreamsBuilder:

@@ -11,7 +11,7 @@ from penstock.dsl.repartition import repartition_node
 from penstock.dsl.stores import given_spec
 from penstock.durations import millis
 from penstock.operators.deduplicate import Deduplicate, deduplicate_store
-from penstock.serde import Serdes
+from penstock.serde.defaults import DEFAULT_KEY
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.functions import check_function
 
@@ -35,9 +35,14 @@ def deduplicate(
     given = given_spec(store, (StoreKind.WINDOW,), "Stores.window")
     kept = graph.claim(given.name if given else graph.new_store(PREFIX))
     named = graph.name(name, PREFIX)
-    spec = deduplicate_store(kept, stream._key or Serdes.string, within_ms)
+    spec = deduplicate_store(kept, stream._key or DEFAULT_KEY, within_ms)
     if given:
-        spec = spec.with_(persistent=given.persistent, logged=given.logged, topic_config=given.topic_config)
+        spec = spec.with_(
+            persistent=given.persistent,
+            kept_by_default=given.kept_by_default,
+            logged=given.logged,
+            topic_config=given.topic_config,
+        )
     if stream._rekeyed:
         node = repartition_node(graph, kept if name is None else name, stream._key, stream._value)
         parent, sources = graph.add(node, stream._node), frozenset([node.name])

@@ -19,7 +19,8 @@ from penstock.operators.foreign_key_join import (
     SubscriptionSend,
 )
 from penstock.operators.table import TableSource
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.serde.foreign_key import CombinedKeySerde, SubscriptionResponseWrapperSerde, SubscriptionWrapperSerde
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.functions import check_function, takes
@@ -52,8 +53,8 @@ def join(
     graph = this._graph
     other._table.enable_old(force=True)
     this._table.enable_old(force=True)
-    key, value = this._key or Serdes.string, this._value or Serdes.json
-    other_key, other_value = other._key or Serdes.string, other._value or Serdes.json
+    key, value = this._key or DEFAULT_KEY, this._value or DEFAULT_VALUE
+    other_key, other_value = other._key or DEFAULT_KEY, other._value or DEFAULT_VALUE
     subscription, response = SubscriptionWrapperSerde(key), SubscriptionResponseWrapperSerde(other_value)
     sides = ForeignKeySerdes(key, other_key, other_value)
 

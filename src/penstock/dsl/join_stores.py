@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from penstock.dsl.stores import JoinStore, given_spec
 from penstock.errors import TopologyError
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_VALUE
 from penstock.state.outer_join import LeftOrRightSerde
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.windows import JoinWindows
@@ -76,8 +77,13 @@ def shared_store(
 ) -> StoreSpec:
     """Return the store of the records without a match, which is as the one of this side is."""
     like = given.this or given.base
-    either = LeftOrRightSerde(value or Serdes.json, other or Serdes.json)
+    either = LeftOrRightSerde(value or DEFAULT_VALUE, other or DEFAULT_VALUE)
     spec = StoreSpec(f"{name}-store", StoreKind.OUTER_JOIN, key, either, cached=False)
     if like is None:
         return spec
-    return spec.with_(persistent=like.persistent, logged=like.logged, topic_config=like.topic_config)
+    return spec.with_(
+        persistent=like.persistent,
+        kept_by_default=like.kept_by_default,
+        logged=like.logged,
+        topic_config=like.topic_config,
+    )

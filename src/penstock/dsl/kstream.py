@@ -25,7 +25,7 @@ from penstock.operators.stateless import (
     SelectKey,
 )
 from penstock.operators.table import TableSource
-from penstock.serde import Serdes
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.state.spec import StoreSpec
 from penstock.strict import strict_options
 from penstock.topology.arguments import split_destination, split_stores, supplied_stores
@@ -145,7 +145,7 @@ class KStream(StatelessVerbs[K, V]):
         >>> stream.to("copies")
         """
         destination, extractor = split_destination(topic_or_extractor)
-        key_serde, value_serde = key or self._key or Serdes.string, value or self._value or Serdes.json
+        key_serde, value_serde = key or self._key or DEFAULT_KEY, value or self._value or DEFAULT_VALUE
         partitioner = check_partitioner(partitioner) or default_partitioner(key_serde)
         named = self._graph.name(name, "KSTREAM-SINK-")
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from penstock.durations import millis
 from penstock.errors import TopologyError
 from penstock.strict import strict_options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class OfClassToo(Generic[P, R]):
+    """A method that may be called of the class as well: then of an object made without arguments."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], R]) -> None:
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __get__(self, instance: Any, owner: type) -> Callable[P, R]:
+        return cast(Callable[P, R], MethodType(self.__wrapped__, owner() if instance is None else instance))
 
 
 @strict_options
@@ -15,8 +32,8 @@ from penstock.strict import strict_options
 class Buffer:
     """Room for updates that wait. A bounded buffer lets the oldest go early when full, or stops the application.
 
-    >>> Buffer.max_records(1000).shut_down_when_full()
-    Buffer(records=1000, bytes=None, shut_down=True, logged=True)
+    >>> Buffer.max_records(1000).max_bytes(1_000_000).shut_down_when_full()
+    Buffer(records=1000, bytes=1000000, shut_down=True, logged=True)
     """
 
     records: int | None = None
@@ -25,15 +42,15 @@ class Buffer:
     shut_down: bool = False
     logged: bool = True
 
-    @staticmethod
-    def max_records(count: int, *, max_bytes: int | None = None) -> Buffer:
+    @OfClassToo
+    def max_records(self, count: int, *, max_bytes: int | None = None) -> Buffer:
         """Hold at most so many updates (and bytes) a shard."""
-        return Buffer(records=_at_least_one(count, "max_records"), bytes=max_bytes)
+        return replace(self, records=_at_least_one(count, "max_records"), bytes=max_bytes or self.bytes)
 
-    @staticmethod
-    def max_bytes(count: int, *, max_records: int | None = None) -> Buffer:
+    @OfClassToo
+    def max_bytes(self, count: int, *, max_records: int | None = None) -> Buffer:
         """Hold at most so many bytes (and updates) a shard."""
-        return Buffer(records=max_records, bytes=_at_least_one(count, "max_bytes"))
+        return replace(self, records=max_records or self.records, bytes=_at_least_one(count, "max_bytes"))
 
     @staticmethod
     def unbounded() -> Buffer:

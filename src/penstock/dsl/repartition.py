@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.graph import Graph, GraphNode, Repartition
 from penstock.operators.stateless import Filter, PassThrough, has_key
-from penstock.serde import ChangedSerde, Serde, Serdes
+from penstock.serde import ChangedSerde, Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.topology.node import Partitioner, ProcessorNode, SinkNode, SourceNode
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def write_repartition(topology: Topology, node: GraphNode) -> None:
         operator = Filter(predicate=has_key) if node.filters_null_keys else PassThrough()
         topology.add(ProcessorNode(plan.filter, operator, parents))
         parents = (plan.filter,)
-    key, value = plan.key or Serdes.string, plan.value or Serdes.json
+    key, value = plan.key or DEFAULT_KEY, plan.value or DEFAULT_VALUE
     value = ChangedSerde(value) if plan.changes else value
     partitioner = plan.partitioner
     topology.add(

@@ -8,6 +8,7 @@ from penstock.dsl.graph import Graph
 from penstock.errors import TopologyError
 from penstock.operators.emit import EmitStrategy
 from penstock.serde import Serde, Serdes
+from penstock.serde.defaults import DEFAULT_KEY
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.names import check_name
 from penstock.windows import SessionWindows, SlidingWindows, UnlimitedWindows, Windows
@@ -108,7 +109,7 @@ def window_size(windows: AnyWindows) -> int | None:
 
 def windowed_key(windows: AnyWindows, key: Serde[Any] | None) -> Serde[Any]:
     """Return the serde of a windowed table's keys."""
-    inner = key or Serdes.string
+    inner = key or DEFAULT_KEY
     if isinstance(windows, SessionWindows):
         return Serdes.session_windowed(inner)
     return Serdes.windowed(inner, window_size(windows))

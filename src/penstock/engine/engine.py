@@ -48,7 +48,8 @@ from penstock.query.routing import Routing
 from penstock.query.service import Queries
 from penstock.query.shards import LocalShards
 from penstock.serde.registry.settings import SchemaRegistry
-from penstock.topology.schemas import bind_schemas, used_registries, written_schemas
+from penstock.topology.defaults import bound_topology
+from penstock.topology.schemas import used_registries, written_schemas
 from penstock.topology.topology import Topology
 
 logger = logging.getLogger("penstock.engine")
@@ -73,7 +74,7 @@ class Engine:
         changes: ChangeFeeds | None = None,
     ) -> None:
         """``barriers``, ``changes``: what is told of each barrier; those of the `App`, whoever listens there."""
-        self.topology = topology
+        self.topology = bound_topology(topology, config["application_id"], config)
         self.config = config
         self.barriers = barriers or Barriers()
         self._changes = changes
@@ -83,7 +84,7 @@ class Engine:
         self._session = session
         self.application_id: str = config["application_id"]
         self.log = KafkaLog(config["bootstrap_servers"], config["kafka"])
-        self.stage = make_stage(topology, config, session)
+        self.stage = make_stage(self.topology, config, session)
         self.executor: SparkExecutor | None = None
         #: answers queries, from the restore on
         self.queries: Queries | None = None
@@ -229,13 +230,13 @@ class Engine:
 
 
 def make_stage(topology: Topology, config: Mapping[str, Any], session: Any) -> Stage:
-    """Compile the application for the lanes."""
+    """Compile the application for the lanes. Nothing is left open in its topology."""
     lanes = config["lanes"] or max(1, session.sparkContext.defaultParallelism)
     lanes = min(lanes, config["shards"])
     folder = config["state_dir"] or str(cache_root() / "state")
     kafka = dict(config["kafka"]) if session.sparkContext.master.startswith("local") else portable(config["kafka"])
     return Stage(
-        plan=make_plan(bind_schemas(topology, config["application_id"], config["registry"])),
+        plan=make_plan(topology),
         application_id=config["application_id"],
         config={**config, "lanes": lanes, "kafka": kafka, "on_uncaught_error": "shutdown"},  # the driver's alone
         shards=config["shards"],

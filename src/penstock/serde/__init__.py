@@ -15,6 +15,7 @@ General layout:
     extras        packages that only some serdes need
     windowed      keys of time windows and sessions
     serdes        Serdes: all of the above under one name
+    defaults      those that a program leaves open
     change        Change(new, old) on a repartition topic
     foreign_key   what a foreign-key join sends to and fro
     murmur3       the 128-bit hash in it

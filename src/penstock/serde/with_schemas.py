@@ -26,8 +26,8 @@ References = Mapping[str, SchemaLike]
 
 def avro(
     schema: Any,
-    *,
     registry: Any = None,
+    *,
     references: References | None = None,
     value_type: Any = None,
     writer: SchemaLike | None = None,
@@ -78,7 +78,7 @@ def avro(
     return RegistrySerde(AvroForm(text, value_type, known), given)
 
 
-def protobuf(message: Any, *, registry: Any = None) -> Serde[Any]:
+def protobuf(message: Any, registry: Any = None) -> Serde[Any]:
     """Return the serde of a message class that protoc has generated.
 
     Values are messages of exactly that class. Fields that the class does not know are kept and written again, so records of a newer schema
@@ -104,7 +104,7 @@ def protobuf(message: Any, *, registry: Any = None) -> Serde[Any]:
     return RegistrySerde(ProtobufForm(messages), given)
 
 
-def json_schema(schema: Any, *, registry: Any = None, references: References | None = None) -> Serde[Any]:
+def json_schema(schema: Any, registry: Any = None, *, references: References | None = None) -> Serde[Any]:
     """Return the JSON serde of a type, or of a JSON Schema (a dict, JSON text, the path of a file), that checks what it reads and writes.
 
     Values are objects of the type; of a schema they are plain. Constraints of a type (`msgspec.Meta(ge=0)`) are part of its schema.

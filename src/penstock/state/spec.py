@@ -61,6 +61,8 @@ class StoreSpec:
     log_headers: bool = False
     #: a source topic that serves as the changelog (optimisation ``reuse_ktable_source_topics``, global tables)
     source_topic: str | None = None
+    #: the program does not say ``persistent``: the setting ``default_store`` does (`topology/defaults.py`)
+    kept_by_default: bool = field(default=True, compare=False, repr=False)
 
     def with_(self, **changes: Any) -> StoreSpec:
         """Return a copy with other options."""
@@ -99,6 +101,8 @@ def _setting_text(name: str, setting: str, value: str | int | float) -> str:
 class Stores:
     """Factories of store specs.
 
+    ``persistent``: on disk (True), or in memory (False); where it is not said, the setting ``default_store`` says it.
+
     >>> Stores.key_value("balances", ttl=timedelta(days=30)).ttl
     2592000000
     """
@@ -109,7 +113,7 @@ class Stores:
         *,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
-        persistent: bool = True,
+        persistent: bool | None = None,
         logged: bool = True,
         cached: bool | None = None,
         timestamped: bool = False,
@@ -125,12 +129,13 @@ class Stores:
             StoreKind.KEY_VALUE,
             key,
             value,
-            persistent,
+            persistent is not False,
             logged,
             cached,
             timestamped,
             None if ttl is None else millis(ttl, "ttl", least=1),
             topic_config=_check_topic_config(name, logged, topic_config),
+            kept_by_default=persistent is None,
         )
 
     @staticmethod
@@ -142,7 +147,7 @@ class Stores:
         *,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
-        persistent: bool = True,
+        persistent: bool | None = None,
         logged: bool = True,
         cached: bool | None = None,
         timestamped: bool = False,
@@ -160,7 +165,7 @@ class Stores:
             StoreKind.WINDOW,
             key,
             value,
-            persistent,
+            persistent is not False,
             logged,
             cached,
             timestamped,
@@ -168,6 +173,7 @@ class Stores:
             window_size=size_ms,
             retain_duplicates=retain_duplicates,
             topic_config=_check_topic_config(name, logged, topic_config),
+            kept_by_default=persistent is None,
         )
 
     @staticmethod
@@ -177,7 +183,7 @@ class Stores:
         *,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
-        persistent: bool = True,
+        persistent: bool | None = None,
         logged: bool = True,
         cached: bool | None = None,
         topic_config: TopicConfig | None = None,
@@ -188,11 +194,12 @@ class Stores:
             StoreKind.SESSION,
             key,
             value,
-            persistent,
+            persistent is not False,
             logged,
             cached,
             retention=millis(retention, "retention", least=0),
             topic_config=_check_topic_config(name, logged, topic_config),
+            kept_by_default=persistent is None,
         )
 
     @staticmethod
@@ -203,7 +210,7 @@ class Stores:
         segment_interval: timedelta | int | None = None,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
-        persistent: bool = True,
+        persistent: bool | None = None,
         logged: bool = True,
         topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
@@ -213,7 +220,7 @@ class Stores:
             StoreKind.VERSIONED,
             key,
             value,
-            persistent,
+            persistent is not False,
             logged,
             False,
             history=millis(history, "history", least=0),
@@ -221,6 +228,7 @@ class Stores:
             if segment_interval is None
             else millis(segment_interval, "segment_interval", least=1),
             topic_config=_check_topic_config(name, logged, topic_config),
+            kept_by_default=persistent is None,
         )
 
     @staticmethod
@@ -258,7 +266,7 @@ class Stores:
         *,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
-        persistent: bool = True,
+        persistent: bool | None = None,
         logged: bool = True,
         ttl: timedelta | int | None = None,
         topic_config: TopicConfig | None = None,
@@ -270,16 +278,22 @@ class Stores:
             StoreKind.SHARED,
             key,
             value,
-            persistent,
+            persistent is not False,
             logged,
             False,
             ttl=kept,
             topic_config=_check_topic_config(name, logged, topic_config),
+            kept_by_default=persistent is None,
         )
 
     @staticmethod
     def timers(
-        name: str, *, key: Serde[Any] | None = None, logged: bool = True, topic_config: TopicConfig | None = None
+        name: str,
+        *,
+        key: Serde[Any] | None = None,
+        persistent: bool | None = None,
+        logged: bool = True,
+        topic_config: TopicConfig | None = None,
     ) -> StoreSpec:
         """Hold per-key timers of a processor; reached through ``context.timers``."""
         return StoreSpec(
@@ -287,8 +301,9 @@ class Stores:
             StoreKind.TIMERS,
             key,
             None,
-            True,
+            persistent is not False,
             logged,
             False,
             topic_config=_check_topic_config(name, logged, topic_config),
+            kept_by_default=persistent is None,
         )

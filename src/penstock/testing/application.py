@@ -21,15 +21,16 @@ from penstock.processor.resources import Resources
 from penstock.protocol.request import ShardRequest, Stage
 from penstock.protocol.timing import Timing
 from penstock.record import Headers
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.state.base import Sealed, ShardState
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.memory import MemoryState
 from penstock.state.spec import StoreSpec
 from penstock.testing.topics import ProducedRecord
+from penstock.topology.defaults import bound_topology
 from penstock.topology.functions import check_dead_letters
 from penstock.topology.node import SinkNode
-from penstock.topology.schemas import bind_schemas
 from penstock.topology.topology import Topology
 
 
@@ -43,7 +44,7 @@ class TestedApplication:
         self.config = config
         self.clock = clock
         self.id: str = config["application_id"]
-        plan = make_plan(bind_schemas(topology, self.id, config["registry"]))
+        plan = make_plan(bound_topology(topology, self.id, config))
         self.stage = Stage(plan, self.id, config, config["shards"], config["lanes"], "", "")
         self.plan = plan
         self.topology = plan.topology
@@ -138,7 +139,7 @@ class TestedApplication:
         return self.stage.shards if topic in self._partitioned else self._partitions
 
     def serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-        """Return the serdes a topic is written with, if its sinks agree, else string and JSON.
+        """Return the serdes a topic is written with, if its sinks agree, else the default ones.
 
         A topic that no sink names is written by those that name theirs record by record.
         """
@@ -147,7 +148,7 @@ class TestedApplication:
         if not written and topic != self.config["dead_letter_topic"]:
             written = [sink for sink in sinks if sink.topic is None]
         serdes = {(sink.key, sink.value) for sink in written}
-        return serdes.pop() if len(serdes) == 1 else (Serdes.string, Serdes.json)
+        return serdes.pop() if len(serdes) == 1 else (DEFAULT_KEY, DEFAULT_VALUE)
 
     # ---- what is written
 

@@ -29,7 +29,8 @@ from penstock.query.routing import KeyMetadata
 from penstock.query.service import Queries
 from penstock.query.snapshot import Snapshot
 from penstock.record import Headers
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.serde.registry.serde import bound
 from penstock.serde.registry.settings import registry_of
 from penstock.setting_types import AllSettings
@@ -41,6 +42,7 @@ from penstock.testing.queries import DriverQueries
 from penstock.testing.record_by_record import RecordByRecord
 from penstock.testing.topics import InputTopic, OutputTopic
 from penstock.testing.views import TestView
+from penstock.topology.defaults import defaults_of
 from penstock.topology.topology import Topology, built
 
 if TYPE_CHECKING:
@@ -120,15 +122,15 @@ class TopologyTestDriver:
 
     # topics
 
-    def input_topic(self, name: str, *, key: Serde[Any] = Serdes.string, value: Serde[Any] = Serdes.json) -> InputTopic:
-        """Return a handle that pipes records into a topic."""
+    def input_topic(self, name: str, *, key: Serde[Any] = DEFAULT_KEY, value: Serde[Any] = DEFAULT_VALUE) -> InputTopic:
+        """Return a handle that pipes records into a topic. Serdes not given are the default ones: string and JSON."""
         self._application.check_topic(name)
         return InputTopic(name, *self._bound(name, key, value), self.pipe_raw, self._clock.now_ms)
 
     def output_topic(self, name: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None) -> OutputTopic:
         """Return a handle that reads what was written to a topic.
 
-        Serdes not given are those of the sink that writes the topic, if there is one such, else string and JSON.
+        Serdes not given are those of the sink that writes the topic, if there is one such, else the default ones.
         """
         sink_key, sink_value = self._application.serdes_of(name)
         key, value = key or sink_key, value or sink_value
@@ -138,7 +140,8 @@ class TopologyTestDriver:
 
     def _bound(self, topic: str, key: Serde[Any], value: Serde[Any]) -> tuple[Serde[Any], Serde[Any]]:
         """Return the serdes of a topic; those with a schema registry know it, and the driver's registry, then."""
-        registry = registry_of(self._config["registry"])
+        registry, defaults = registry_of(self._config["registry"]), defaults_of(self._config)
+        key, value = defaults.serde(key), defaults.serde(value)
         return bound(key, topic, "key", registry), bound(value, topic, "value", registry)
 
     def topics(self) -> set[str]:

@@ -187,6 +187,7 @@ class OpenEpochs:
         """Return what left the lanes, in the order of the epoch: by level, then task, then position."""
         stage = self._application.stage
         if not stage.plan.steps:  # there are global tables alone
+            self._write_dead_letters()
             return []
         rows = list(self._raw_rows(request, [raw for raw in arrived if raw.topic in request.source_of]))
         chunks = run_inline_epoch(self._worker, request, parts_of(stage, rows), self._watch)
@@ -215,6 +216,10 @@ class OpenEpochs:
             self._between += [row for row in rows_of(batch) if row.name in step.sources and row.kind <= COUNTED]
 
     # ---- what comes of it
+
+    def _write_dead_letters(self) -> None:
+        for row in self._application.globals.take_dead_letters():
+            self._application.write(row.topic, row.partition, row.key, row.value, row.timestamp, row.headers)
 
     def _publish(self, rows: list[EnvelopeRow]) -> None:
         application = self._application

@@ -52,6 +52,7 @@ class RecordByRecord:
             self._complete_work()
         if raw.topic in self._application.globals.topics:
             self._application.globals.apply(raw)
+            self._publish(self._tasks.take_rows())  # dead letters
 
     def advance(self) -> None:
         """Do what the wall clock makes due."""

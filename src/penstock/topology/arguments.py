@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from penstock.durations import millis
 from penstock.errors import TopologyError, nearest
-from penstock.serde import Serdes
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.state.spec import StoreKind, StoreSpec
 from penstock.topology.functions import check_topic_extractor
 from penstock.topology.names import check_name
@@ -64,9 +64,9 @@ def supplied_stores(supplier: Any) -> tuple[StoreSpec, ...]:
 
 
 def completed(spec: StoreSpec) -> StoreSpec:
-    """Fill in what is left open: string keys, JSON values, not cached."""
-    value = None if spec.kind is StoreKind.TIMERS else spec.value or Serdes.json
-    return spec.with_(key=spec.key or Serdes.string, value=value, cached=bool(spec.cached))
+    """Fill in what is left open: the default serdes, not cached."""
+    value = None if spec.kind is StoreKind.TIMERS else spec.value or DEFAULT_VALUE
+    return spec.with_(key=spec.key or DEFAULT_KEY, value=value, cached=bool(spec.cached))
 
 
 def check_no_topic_config(spec: StoreSpec) -> None:

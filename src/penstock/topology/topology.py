@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.errors import ConfigError, TopologyError, nearest
 from penstock.operators.process import Process
-from penstock.serde import Serde, Serdes
+from penstock.serde import Serde
+from penstock.serde.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.state.spec import StoreSpec
 from penstock.strict import strict_options
 from penstock.topology.arguments import (
@@ -71,8 +72,8 @@ class Topology(ReadableTopology):
         name: str,
         topics: Topics,
         *,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[Any] = DEFAULT_KEY,
+        value: Serde[Any] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
         offset_reset: OffsetReset = None,
         watermark: WatermarkStrategy | None = None,
@@ -111,8 +112,8 @@ class Topology(ReadableTopology):
         name: str,
         topic_or_extractor: str | Callable[..., str],
         *parents: str,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[Any] = DEFAULT_KEY,
+        value: Serde[Any] = DEFAULT_VALUE,
         partitioner: Partitioner | None = None,
     ) -> Topology:
         """Write to a topic, or to the one that ``topic_or_extractor(key, value, origin)`` names."""
@@ -150,8 +151,8 @@ class Topology(ReadableTopology):
         *,
         source: str,
         name: str,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[Any] = DEFAULT_KEY,
+        value: Serde[Any] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
     ) -> Topology:
         """Keep a whole topic in a store that every lane can read; ``processor`` (node ``name``) writes it."""
@@ -166,8 +167,8 @@ class Topology(ReadableTopology):
         *,
         source: str,
         name: str,
-        key: Serde[Any] = Serdes.string,
-        value: Serde[Any] = Serdes.json,
+        key: Serde[Any] = DEFAULT_KEY,
+        value: Serde[Any] = DEFAULT_VALUE,
         timestamp: TimestampExtractor | None = None,
     ) -> Topology:
         """Keep a topic in a store, as its changelog; ``processor`` (node ``name``) alone writes it."""

@@ -63,7 +63,7 @@ async function countRows(store, button) {
   button.disabled = true;
   try {
     const found = await get(`v1/stores/${encodeURIComponent(store.name)}?rows=1`);
-    button.textContent = found.rows === undefined ? "Cannot be counted" : `${count(found.rows)} rows`;
+    button.textContent = found.rows === null ? "Cannot be counted" : `${count(found.rows)} rows`;
   } catch (error) {
     button.textContent = error.message;
   }

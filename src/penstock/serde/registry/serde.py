@@ -14,6 +14,7 @@ from penstock.errors import (
     TopologyError,
 )
 from penstock.serde.base import Serde
+from penstock.serde.defaults import replaced
 from penstock.serde.registry.catalog import Catalog, catalog_of, decode_schema
 from penstock.serde.registry.forms import ReadBody, ReadColumn, SchemaBranch, SchemaForm, WriteBody, WriteColumn
 from penstock.serde.registry.framing import ID, ID_SIZE, guid_frame, id_frame, schema_named
@@ -189,15 +190,13 @@ def bound(serde: Any, topic: str | None, part: str, default: SchemaRegistry | No
     >>> inner.topic, inner.part, inner.registry, bound(Serdes.string, "counts", "key", None) is Serdes.string
     ('counts', 'key', SchemaRegistry(url='mock://a'), True)
     """
-    if isinstance(serde, RegistrySerde):
-        return RegistrySerde(
-            serde.form, serde.registry.completed(default), topic if serde.topic is None else serde.topic, part
-        )
-    if not isinstance(serde, Serde):
-        return serde
-    make, arguments = serde.__reduce__()
-    changed = tuple(bound(argument, topic, part, default) for argument in arguments)
-    return serde if all(map(_same, changed, arguments)) else make(*changed)
+
+    def bind(one: Serde[Any]) -> Serde[Any] | None:
+        if not isinstance(one, RegistrySerde):
+            return None
+        return RegistrySerde(one.form, one.registry.completed(default), topic if one.topic is None else one.topic, part)
+
+    return replaced(serde, bind)
 
 
 def header_parts(key: Any, value: Any) -> dict[str, bool]:
@@ -215,10 +214,6 @@ def registry_serdes(serde: Any) -> list[RegistrySerde]:
         if isinstance(serde, Serde)
         else []
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _unopened(value: Any) -> bytes:
