@@ -1,4 +1,4 @@
-"""What an application costs that has nothing to do: ``python -m bench.idle [--seconds 20]``.
+"""What an application costs that has nothing to do: ``python -m bench.idle [--seconds 20] [--admin]``.
 
 A real broker, an application with state, a re-key, a wall-clock punctuator and a scheduled source that are not due, and some records
 to warm it up; then nothing comes. Prints processor time by process, per minute, and how many epochs ran meanwhile: none should.
@@ -70,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--settle", type=float, default=5, help="seconds between the last epoch and the measurement")
+    parser.add_argument("--admin", action="store_true", help="with a server for HTTP, which nobody asks")
     given = parser.parse_args()
     with Broker(heap_mb=512) as broker, tempfile.TemporaryDirectory(prefix="penstock-bench-idle-") as folder:
         log = KafkaLog(broker.bootstrap_servers)
@@ -78,6 +79,7 @@ def main() -> None:
             "bootstrap_servers": broker.bootstrap_servers,
             "state_dir": folder,
             "master": "local[2]",
+            **({"admin": "0"} if given.admin else {}),
         }
         producer, pause = log.producer(None), threading.Event()
         with App(topology(), application_id="idle", **settings) as app:

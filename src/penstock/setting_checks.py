@@ -110,9 +110,7 @@ def named(what: str, choices: tuple[str, ...], *is_one: str) -> Check:
             return value
         name = value.removeprefix("Serdes.").removeprefix("TimestampExtractor.")
         if name not in choices and not re.fullmatch(_PLACE, value):
-            raise ValueError(
-                f"there is no {value!r}{nearest(name, choices)}: use one of {', '.join(choices)}, or module:name"
-            )
+            raise ValueError(f"must be one of {', '.join(choices)}, or module:name{nearest(name, choices)}")
         return name
 
     return Check(parse, {"anyOf": [{"enum": list(choices)}, {"type": "string", "pattern": f"^{_PLACE}$"}]})

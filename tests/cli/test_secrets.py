@@ -120,7 +120,7 @@ def holding_secrets(row):
     """Return a value of a setting that has a secret wherever one may be, None if its kind cannot have any."""
     if row.kind == "mapping":
         return {"nothing": HUSH} if row.name == "user_config" else KAFKA
-    if row.kind in ("str", "str or None"):
+    if row.kind in ("str", "str or None", "serde", "extractor"):
         return f"https://me:{HUSH}@host"
     assert row.kind in ("int", "int or None", "bool", "policy", "names"), f"may a {row.kind} hold a secret?"
     return None
