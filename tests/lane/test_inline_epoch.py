@@ -1,4 +1,4 @@
-"""A letter in the worker: its parts make what the whole makes, and its shards come to the barrier when it is told of."""
+"""An inline epoch in the worker: its parts make what the whole makes, and its shards come to the barrier when it is told of."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SHARDS, LANES = 4, 2
 def worker_at(tmp_path):
     def make(name):
         builder = StreamsBuilder()
-        builder.stream("in", value=Serdes.string).group_by_key().count(store="counts").to_stream().to("out")
+        lines = builder.stream("in", value=Serdes.string, timestamp=lambda record: 1000 + 7 * int(record.key[1:]))
+        lines.group_by_key().count(store="counts").to_stream().to("out")
         config = configuration.load({"application_id": "app"}, environ={})
         return Worker(
             Stage(make_plan(builder.build()), "app", config, SHARDS, LANES, str(tmp_path / name), "nowhere:1")
@@ -65,7 +66,9 @@ def rows(keys):
 
 def told(table, kind):
     found = [row for row in table.to_pylist() if row["kind"] == kind]
-    return sorted(((row["name"], row["partition"], row["key"], row["value"]) for row in found), key=repr)
+    return sorted(
+        ((row["name"], row["partition"], row["key"], row["value"], row["timestamp"]) for row in found), key=repr
+    )
 
 
 def reports(table):
@@ -75,7 +78,7 @@ def reports(table):
 KEYS = [b"k%d" % (n % 11) for n in range(40)]
 
 
-def test_the_parts_of_a_letter_make_what_the_whole_makes(worker_at):
+def test_the_parts_of_an_epoch_make_what_the_whole_makes(worker_at):
     whole, apart = worker_at("whole"), worker_at("apart")
     parts = parts_of(apart.stage, rows(KEYS))
     assert [lane for lane, _ in parts] == [0, 1]
@@ -86,9 +89,13 @@ def test_the_parts_of_a_letter_make_what_the_whole_makes(worker_at):
     one, other = unpacked(of_whole), unpacked(of_parts)
     for kind in (SINK, CHANGELOG):
         assert told(one, kind) == told(other, kind) != []
+        assert {(key, time) for _, _, key, _, time in told(other, kind)} == {
+            (key, 1000 + 7 * int(key[1:])) for key in KEYS
+        }
     assert [(report.level, report.task, report.records) for report in reports(one)] == [
         (report.level, report.task, report.records) for report in reports(other)
     ]
+    assert max(reports(one)[0].reached) == max(time for report in reports(other) for time in report.reached)
 
 
 def parts_of_one(worker, batches):
@@ -99,7 +106,7 @@ def parts_of_one(worker, batches):
     return stream.getvalue().to_pybytes()
 
 
-def test_what_leaves_a_letter_is_one_batch(worker_at):
+def test_what_leaves_an_epoch_is_one_batch(worker_at):
     worker = worker_at("one")
     chunks = run_inline_epoch(
         worker, orders_for(worker, 1, [ShardRequest()] * SHARDS), parts_of(worker.stage, rows(KEYS))

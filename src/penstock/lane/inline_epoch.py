@@ -40,8 +40,9 @@ def run_inline_epoch(
         if lane is None:
             found += run_all_steps(worker, request, rows, watcher)
         else:
-            batches = pa.ipc.open_stream(rows) if rows else ()
-            found += run_step(worker, request, worker.stage.plan.steps[0].level, lane, batches, [])
+            moves: Batches = []
+            coming = _raw_rows(worker, request, rows, moves)
+            found += run_step(worker, request, worker.stage.plan.steps[0].level, lane, coming, moves)
     return list(packed(pa.Table.from_batches(found, SCHEMA).combine_chunks().to_batches()))
 
 

@@ -62,6 +62,7 @@ class StepInput:
         request = self._request
         self._report.records += len(table)
         self._report.size += table.nbytes
+        assert "reached" in table.column_names, "raw rows are given their times where they are read"
         rows = ordering.numbered(table)
         self._report.read += _counted(rows, request.topics)
         untimed = rows.reached == UNTIMED
