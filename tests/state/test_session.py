@@ -18,8 +18,9 @@ from penstock.state.keys import session_key
 from penstock.state.lmdb_store import LmdbState
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone
-from penstock.state.session import ReadOnlySessionView, SessionStore, restore_session_row
+from penstock.state.session import SessionStore, restore_session_row
 from penstock.state.spec import Stores
+from penstock.state.view import ReadOnlyView
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "state.json").read_text())["changelogs"]["session_count"]
 MAX = 2**63 - 1
@@ -259,7 +260,7 @@ def test_null_keys_odd_sessions_and_odd_values_are_refused():
 def test_the_view_for_queries_reads_and_refuses_writes():
     store = sessions()
     store.put(Windowed("a", 0, 1), 1)
-    view = ReadOnlySessionView(store)
+    view = ReadOnlyView(store)
     assert (list(view.fetch("a")), view.fetch_session("a", 0, 1)) == ([(Windowed("a", 0, 1), 1)], 1)
     for verb in ("put", "remove", "seal", "apply", "flush"):
         with pytest.raises(StoreError, match="read-only"):

@@ -14,7 +14,8 @@ from penstock.state.event_time import EventTime
 from penstock.state.memory import MemoryState
 from penstock.state.open import Standalone
 from penstock.state.spec import Stores
-from penstock.state.window import ReadOnlyWindowView, WindowStore, restore_window_row
+from penstock.state.view import ReadOnlyView
+from penstock.state.window import WindowStore, restore_window_row
 
 CHANGELOGS = json.loads((Path(__file__).parents[1] / "golden" / "state.json").read_text())["changelogs"]
 MAX = 2**63 - 1
@@ -362,7 +363,7 @@ def test_a_window_cannot_start_before_time_began():
 def test_the_view_for_queries_gives_plain_values_and_refuses_writes(state):
     store = window(state, timestamped=True)
     store.put("a", ValueAndTimestamp(7, 3), 10)
-    view = ReadOnlyWindowView(store)
+    view = ReadOnlyView(store)
     assert (view.fetch("a", 10), view.fetch("a", 11)) == (7, None)
     assert list(view.fetch("a", 0, 10)) == [(10, 7)]
     assert list(view.backward_fetch_all(0, 10)) == list(view.all()) == [(Windowed("a", 10, 20), 7)]

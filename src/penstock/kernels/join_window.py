@@ -134,7 +134,7 @@ def open_join_window(operator: JoinWindow, context: KernelContext, forward: OnBa
     def times_of(batch: Batch, starts: Any) -> Any:
         return times_for(context, store, batch, lambda limits: limits[0], starts, included=True)
 
-    publish = open_add(store.rows, store.name, (store.key_serde, store.value_serde), store.drop, times_of)
+    publish = open_add(store.rows, store.name, store.serdes, store.drop, times_of)
 
     def on_batch(batch: Batch, transaction: BatchTransaction) -> None:
         publish(batch, transaction)

@@ -164,8 +164,8 @@ def closed_results(part: Part, number: int, closed: list[ClosedRow], looks: Look
     if not mine:
         return None
     side, batch = part.side, part.batch
-    key_serde, right, left = side.parked.serdes
-    keys = Column(data=[row.key for row in mine], serde=key_serde)
+    right, left = side.parked.side_serdes
+    keys = Column(data=[row.key for row in mine], serde=side.parked.serdes[0])
     results: list[Any] = []
     for row, key in zip(mine, keys.items, strict=True):
         value = (left if row.left else right).deserialize(row.value)

@@ -239,7 +239,8 @@ def open_sessions(operator: SessionWindowAggregate, context: KernelContext, forw
         store.on_flush_batch(forwarding(forward))
     aggregator = None if operator.counts else operator.aggregator
     functions = operator.initializer, aggregator, operator.merger, failure_handler(context)
-    fold = SessionFold(store.key_serde, store.value_serde, windows.gap, windows.grace, *functions)
+    key, value = store.serdes
+    fold = SessionFold(key, value, windows.gap, windows.grace, *functions)
     drop_late = None if LatePolicy.dead_letter in context.late_policies else partial(drop, "late_session")
     return open_session_fold(
         store.rows, fold, store.next_number, context.times_of, (partial(drop, "null_key"), drop_late)

@@ -66,7 +66,7 @@ class InnerJoinSide:
         """Return the rows of the other side that records meet."""
         times = batch.timestamps
         asked = SpanQuery(
-            binary(batch.keys.bytes_of(self.other.key_serde)),
+            binary(batch.keys.bytes_of(self.other.serdes[0])),
             batch.places,
             np.maximum(times - self.before, 0),
             np.maximum(times + self.after, 0),
@@ -79,7 +79,7 @@ class InnerJoinSide:
         """Return a record for each row that was met; the row is decoded anew for each."""
         at = matches.at.tolist()
         keys, mine = batch.keys.pick(at), batch.values.pick(at).items
-        others = Column(data=matches.values, serde=self.other.value_serde).items
+        others = Column(data=matches.values, serde=self.other.serdes[1]).items
         pair = (mine, others) if self.left else (others, mine)
         values = list(map(self.joiner, keys.items, *pair) if self.with_key else map(self.joiner, *pair))
         spread = batch.spread(at, keys, Column(values))

@@ -166,6 +166,7 @@ def open_windows(operator: WindowAggregate, context: KernelContext, forward: OnB
     if forward is not None and not operator.send_old:  # only a store of plain rows tells old values by batch
         store.on_flush_batch(forwarding(forward))
     fold = None if operator.counts else fold_values(operator.aggregator)._replace(on_failures=failure_handler(context))
+    key, value = store.serdes
 
     def drop_late(count: int) -> None:
         for _ in range(count):
@@ -173,7 +174,7 @@ def open_windows(operator: WindowAggregate, context: KernelContext, forward: OnB
 
     on_batch = open_window_fold(
         store.rows,
-        Folding(store.key_serde, store.value_serde, operator.initializer, fold),
+        Folding(key, value, operator.initializer, fold),
         store.next_number,
         Times(context.times_of, context.times_at_most),
         Hopping(windows.size, windows.advance, windows.grace),

@@ -11,8 +11,9 @@ from penstock.query.queries import Query, WindowKeyQuery
 from penstock.query.reading import Reading
 from penstock.query.result import QueryResult
 from penstock.query.routing import Routing
-from penstock.query.views import VERBS, BarrierReader, QueryView
+from penstock.query.views import BarrierReader, QueryView
 from penstock.state.spec import StoreKind
+from penstock.state.view import VERBS
 
 
 class Snapshot:

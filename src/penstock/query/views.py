@@ -3,53 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.query.reading import Reading
 from penstock.query.routing import Routing
 from penstock.query.tables import frame_of, rows_of, store_html, table_of
-from penstock.state.merged import merged_rows
-from penstock.state.spec import StoreKind, StoreSpec
+from penstock.state.merged import put_together
+from penstock.state.spec import StoreSpec
 from penstock.state.verbs import no_verb
-from penstock.state.view import read_only
+from penstock.state.view import BOTH_WAYS, VERBS, read_only
 
 if TYPE_CHECKING:
     import pandas
 
-_KEYED = frozenset(
-    {
-        "get",
-        "get_with_timestamp",
-        "range",
-        "reverse_range",
-        "all",
-        "reverse_all",
-        "prefix_scan",
-        "approximate_num_entries",
-    }
-)
-_BOTH_WAYS = ("", "backward_")
-#: verbs of each kind of store
-VERBS: dict[StoreKind, frozenset[str]] = {
-    StoreKind.KEY_VALUE: _KEYED,
-    StoreKind.LRU: _KEYED,
-    StoreKind.SHARED: _KEYED,
-    StoreKind.VERSIONED: frozenset({"get", "history"}),
-    StoreKind.WINDOW: frozenset(
-        f"{way}{verb}" for way in _BOTH_WAYS for verb in ("fetch", "fetch_range", "fetch_all", "all")
-    ),
-    StoreKind.SESSION: frozenset(
-        f"{way}{verb}"
-        for way in _BOTH_WAYS
-        for verb in ("find_sessions", "find_sessions_range", "fetch", "fetch_range")
-    )
-    | {"fetch_session", "find_sessions_ended"},
-}
 #: verbs whose first argument is a key
 BY_KEY = frozenset(
     {"get", "get_with_timestamp", "history", "fetch_session"}
-    | {f"{way}{verb}" for way in _BOTH_WAYS for verb in ("fetch", "find_sessions")}
+    | {f"{way}{verb}" for way in BOTH_WAYS for verb in ("fetch", "find_sessions")}
 )
 
 
@@ -107,20 +77,8 @@ class QueryView:
         found = None
         try:
             views = map(read_only, reading.stores(spec, shards))
-            found = self._put_together(verb, [getattr(view, verb)(*args, **options) for view in views])
+            found = put_together(spec, verb, [getattr(view, verb)(*args, **options) for view in views])
         finally:
             if owned and not isinstance(found, Iterator):
                 reading.close()
         return reading.guarded(found, owned=owned) if isinstance(found, Iterator) else found
-
-    def _put_together(self, verb: str, answers: list[Any]) -> Any:
-        """Return the answers of the shards as those of one store."""
-        if len(answers) == 1:
-            return answers[0]
-        if verb == "approximate_num_entries":
-            return sum(answers)
-        if verb == "history":  # the versions of a key are all in one shard
-            return chain.from_iterable(answers)
-        if isinstance(answers[0], Iterator):
-            return merged_rows(self._spec, answers, verb)
-        return next((answer for answer in answers if answer is not None), None)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.record import NO_ORIGIN, Headers, Origin
 from penstock.serde import Serde
-from penstock.state.base import Sealed, ShardState, Store, StoreContext
+from penstock.state.base import Sealed, ShardState, StoreContext
 from penstock.state.keys import (
     MAX_SEQUENCE,
     MAX_TIME,
@@ -28,6 +28,7 @@ from penstock.state.keys import (
     unpack_time,
 )
 from penstock.state.spec import StoreSpec
+from penstock.state.typed import TypedStore
 from penstock.state.write_back import WriteBack
 
 _SEQUENCE = b"sequence"
@@ -44,7 +45,7 @@ class Released(NamedTuple):
     headers: Headers
 
 
-class JoinBufferStore(Store):
+class JoinBufferStore(TypedStore):
     """The buffer of one stream-table join in one shard; its spec is of kind BUFFER and retains duplicates.
 
     >>> from penstock.serde import Serdes
@@ -62,10 +63,7 @@ class JoinBufferStore(Store):
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        self.spec = spec
-        self._context = context
-        self._key = key
-        self._value = value
+        super().__init__(spec, context, key, value)
         self._rows = WriteBack(state, spec.name, stamped=False)
         self._beside = sequence_map(spec.name)
         self._sequence = self._sealed_sequence = self._open_sequence(state)

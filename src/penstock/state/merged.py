@@ -35,16 +35,22 @@ class MergedView:
         verbs = [getattr(view, verb) for view in self._views]
 
         def ask(*args: Any, **options: Any) -> Any:
-            answers = [f(*args, **options) for f in verbs]
-            if verb == "approximate_num_entries":
-                return sum(answers)
-            if verb == "history":  # the versions of a key are all in one shard
-                return chain.from_iterable(answers)
-            if any(isinstance(answer, Iterator) for answer in answers):
-                return merged_rows(self._spec, answers, verb)
-            return next((answer for answer in answers if answer is not None), None)
+            return put_together(self._spec, verb, [f(*args, **options) for f in verbs])
 
         return ask
+
+
+def put_together(spec: StoreSpec, verb: str, answers: list[Any]) -> Any:
+    """Return the answers of shards to a verb as those of one store."""
+    if len(answers) == 1:
+        return answers[0]
+    if verb == "approximate_num_entries":
+        return sum(answers)
+    if verb == "history":  # the versions of a key are all in one shard
+        return chain.from_iterable(answers)
+    if isinstance(answers[0], Iterator):
+        return merged_rows(spec, answers, verb)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def merged_rows(spec: StoreSpec, rows: list[Iterator[Any]], verb: str) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock.serde import Serde
-from penstock.state.base import Sealed, ShardState, Store, StoreContext
+from penstock.state.base import Sealed, ShardState, StoreContext
 from penstock.state.keys import (
     MAX_TIME,
     join_side_key,
@@ -24,6 +24,7 @@ from penstock.state.keys import (
     unpack_time,
 )
 from penstock.state.spec import StoreSpec
+from penstock.state.typed import TypedStore
 from penstock.state.write_back import WriteBack
 
 
@@ -75,7 +76,7 @@ class Unmatched(NamedTuple):
     value: Any
 
 
-class OuterJoinStore(Store):
+class OuterJoinStore(TypedStore):
     """Unmatched rows of one join, both sides; the value serde is a `LeftOrRightSerde`.
 
     >>> from penstock.serde import Serdes
@@ -94,10 +95,7 @@ class OuterJoinStore(Store):
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        self.spec = spec
-        self._context = context
-        self._key = key
-        self._value = value
+        super().__init__(spec, context, key, value)
         self._rows = WriteBack(state, spec.name, stamped=False)
         first = next(self._rows.scan(None, None), None)
         oldest = MAX_TIME if first is None else unpack_time(first[0])
@@ -147,10 +145,10 @@ class OuterJoinStore(Store):
     # ---- many records at a time
 
     @property
-    def serdes(self) -> tuple[Serde[Any], Serde[Any], Serde[Any]]:
-        """The serdes of keys, of the right side's values, and of the left side's."""
+    def side_serdes(self) -> tuple[Serde[Any], Serde[Any]]:
+        """The serdes of the right side's values, and of the left side's."""
         left, right = self._value.__reduce__()[1]
-        return self._key, right, left
+        return right, left
 
     def closed_by(self, now: int, waits: tuple[int, int]) -> dict[bytes, bytes]:
         """Return the rows that ``take_closed`` would take; ``waits``: of the right side, of the left side."""

@@ -57,11 +57,6 @@ class RowStore(KeyValueVerbs):
         else:
             self.read, self.write = self._make_expiring_read(self._expiry), self._make_expiring_write(self._expiry)
 
-    @property
-    def serdes(self) -> tuple[Serde[Any], Serde[Any]]:
-        """The serdes of keys and values."""
-        return self._key, self._value
-
     # ---- the hot verbs
 
     def _make_read(self) -> Callable[[Any], tuple[Any, int] | None]:

@@ -5,38 +5,35 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.batch.column import Column
-from penstock.errors import SerializationError, StoreError
 from penstock.record import Windowed
 from penstock.serde import Serde
-from penstock.state.base import OnFlush, Sealed, Store, StoreContext
+from penstock.state.base import OnFlush, Sealed, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.forward import FlushBatch, forward_entries
 from penstock.state.key_value import Rows
 from penstock.state.layer import Entry, Found
 from penstock.state.segmented import Segmented
 from penstock.state.spec import StoreSpec
+from penstock.state.typed import TypedStore
 from penstock.state.write_back import writer_of
 
 #: rows that were written since the last flush, in order: (number of the write, key bytes, position, entry)
 Changes: TypeAlias = list[tuple[int, bytes, Any, Entry]]
 
 
-class SegmentedStore(Store):
+class SegmentedStore(TypedStore):
     """What window and session stores share: serdes, caching, the barrier."""
 
     def __init__(
         self, spec: StoreSpec, rows: Segmented, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        self.spec = spec
+        super().__init__(spec, context, key, value)
         self.cached = bool(spec.cached) and not spec.retain_duplicates
         self.forwards_each = self.cached and context.cache.forwards_each
         self.rows = rows
-        self._context = context
-        self._key = key
-        self._value = value
         self._listener: OnFlush | None = None
         self._send_old = False
         self.next_number = count(1).__next__
@@ -46,16 +43,6 @@ class SegmentedStore(Store):
         self._refused: dict[tuple[bytes, Any], Entry] = {}  # expired puts: forwarded, not stored
         self._writers = 0  # nodes that write here
         self._on_batch: FlushBatch | None = None
-
-    @property
-    def key_serde(self) -> Serde[Any]:
-        """The serde of keys."""
-        return self._key
-
-    @property
-    def value_serde(self) -> Serde[Any]:
-        """The serde of values."""
-        return self._value
 
     def _holder(self) -> Callable[[Hashable, int], None] | None:
         """Return what counts an update that is held back; None where nobody counts."""
@@ -260,18 +247,3 @@ class SegmentedStore(Store):
     def apply(self, sealed: Sealed) -> None:
         """Write a committed epoch to the base."""
         self.rows.apply(sealed)
-
-    # ---- refusals
-
-    def _refuse_key(self, key: Any, error: Exception | None = None) -> NoReturn:
-        if key is None:
-            raise StoreError(f"store {self.name!r}: the key must not be None") from error
-        raise self._refused_by(f"the key {key!r}", self._key, error) from error
-
-    def _refuse_value(self, key: Any, value: Any, error: Exception) -> NoReturn:
-        raise self._refused_by(f"the value {value!r} of key {key!r}", self._value, error) from error
-
-    def _refused_by(self, what: str, serde: Serde[Any], error: Exception | None) -> SerializationError:
-        return SerializationError(
-            f"store {self.name!r}: {serde!r} refused {what}: {error}", origin=self._context.origin
-        )

@@ -25,7 +25,6 @@ from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import Changes, SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
-from penstock.state.verbs import no_verb
 
 
 class SessionStore(SegmentedStore):
@@ -199,34 +198,6 @@ class SessionStore(SegmentedStore):
 
 def _started_by(found: Iterator[Found], latest_start: int) -> Iterator[Found]:
     return (row for row in found if row[1][1] <= latest_start)
-
-
-class ReadOnlySessionView:
-    """A session store for queries: no writing.
-
-    >>> from penstock.state.open import standalone
-    >>> from penstock.state.spec import Stores
-    >>> view = ReadOnlySessionView(standalone(Stores.session("visits", retention=60_000)))
-    >>> view.remove(Windowed("ann", 0, 1))
-    Traceback (most recent call last):
-    penstock.errors.VerbError: store 'visits' is read-only here: it has no 'remove'
-    """
-
-    _VERBS = frozenset(
-        f"{direction}{verb}"
-        for direction in ("", "backward_")
-        for verb in ("find_sessions", "find_sessions_range", "fetch", "fetch_range")
-    ) | {"fetch_session", "find_sessions_ended"}
-
-    def __init__(self, store: SessionStore) -> None:
-        self._store = store
-
-    def __getattr__(self, verb: str) -> Any:
-        if verb in self._VERBS:
-            return getattr(self._store, verb)
-        if verb.startswith("__"):
-            raise AttributeError(verb)
-        raise no_verb(self._store.spec, verb, self._VERBS)
 
 
 def restore_session_row(

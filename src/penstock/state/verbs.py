@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
-from penstock.errors import SerializationError, StoreError, VerbError, nearest
+from penstock.errors import StoreError, VerbError, nearest
 from penstock.serde import Serde
-from penstock.state.base import Store, StoreContext, prefix_end
+from penstock.state.base import prefix_end
 from penstock.state.spec import StoreSpec
+from penstock.state.typed import TypedStore
 from penstock.state.write_back import successor
 
 
@@ -54,14 +55,8 @@ def no_verb(spec: StoreSpec, verb: str, verbs: Iterable[str]) -> VerbError:
     )
 
 
-class KeyValueVerbs(Store):
+class KeyValueVerbs(TypedStore):
     """The verbs of Kafka's ``KeyValueStore`` in snake_case, plus ``compute`` and ``merge``."""
-
-    def __init__(self, spec: StoreSpec, context: StoreContext, key: Serde[Any], value: Serde[Any]) -> None:
-        self.spec = spec
-        self._context = context
-        self._key = key
-        self._value = value
 
     # ---- what a store brings
 
@@ -118,11 +113,11 @@ class KeyValueVerbs(Store):
         self.put(key, new)
         return new
 
-    def range(self, lower: Any, upper: Any) -> Rows:
+    def range(self, lower: Any = None, upper: Any = None) -> Rows:
         """Iterate (key, value) from ``lower`` to ``upper``, both included; None is an open end."""
         return self._between(lower, upper, reverse=False)
 
-    def reverse_range(self, lower: Any, upper: Any) -> Rows:
+    def reverse_range(self, lower: Any = None, upper: Any = None) -> Rows:
         """Iterate as ``range`` does, from the upper end down."""
         return self._between(lower, upper, reverse=True)
 
@@ -154,29 +149,3 @@ class KeyValueVerbs(Store):
     def _shown(self, rows: Iterator[tuple[bytes, bytes, int]]) -> Rows:
         decode_key, decode, shape = self._key.deserialize, self._value.deserialize, self._shape
         return Rows((decode_key(key), shape(decode(value), timestamp)) for key, value, timestamp in rows)
-
-    def _raw_key(self, key: Any) -> bytes:
-        if key is None:
-            self._refuse_key(key)
-        try:
-            return self._key.serialize(key)
-        except Exception as error:
-            self._refuse_key(key, error)
-
-    def _raw_value(self, key: Any, value: Any) -> bytes:
-        try:
-            return self._value.serialize(value)
-        except Exception as error:
-            self._refuse_value(key, value, error)
-
-    def _refuse_key(self, key: Any, error: Exception | None = None) -> NoReturn:
-        if key is None:
-            raise StoreError(f"store {self.name!r}: the key must not be None") from error
-        raise self._refused(f"the key {key!r}", self._key, error) from error
-
-    def _refuse_value(self, key: Any, value: Any, error: Exception) -> NoReturn:
-        raise self._refused(f"the value {value!r} of key {key!r}", self._value, error) from error
-
-    def _refused(self, what: str, serde: Serde[Any], error: Exception | None) -> SerializationError:
-        message = f"store {self.name!r}: {serde!r} refused {what}: {error}"
-        return SerializationError(message, origin=self._context.origin)

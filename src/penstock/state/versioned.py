@@ -28,13 +28,13 @@ from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
 
-from penstock.errors import SerializationError, StoreError
 from penstock.record import Headers, VersionedRecord
 from penstock.serde import Serde
-from penstock.state.base import OnChange, Sealed, ShardState, Store, StoreContext
+from penstock.state.base import OnChange, Sealed, ShardState, StoreContext
 from penstock.state.event_time import EventTime
 from penstock.state.spec import StoreSpec
 from penstock.state.ttl import StoreTime, index_name
+from penstock.state.typed import TypedStore
 from penstock.state.write_back import WriteBack, pack_stamp, unpack_stamp
 
 PUT_LATEST = -1  #: what ``put`` returns for a version without an end (Kafka: PUT_RETURN_CODE_VALID_TO_UNDEFINED)
@@ -73,7 +73,7 @@ def segment_interval(spec: StoreSpec) -> int:
     return max(history // 24, 300_000)
 
 
-class VersionedStore(Store):
+class VersionedStore(TypedStore):
     """Versions of values by key.
 
     >>> from penstock.state.open import standalone
@@ -88,10 +88,7 @@ class VersionedStore(Store):
     def __init__(
         self, spec: StoreSpec, state: ShardState, context: StoreContext, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        self.spec = spec
-        self._context = context
-        self._key = key
-        self._value = value
+        super().__init__(spec, context, key, value)
         self._retention = spec.history or 0
         self._interval = segment_interval(spec)
         self._latest = WriteBack(state, spec.name, stamped=False)
@@ -361,18 +358,3 @@ class VersionedStore(Store):
 
     def _history_key(self, key: bytes, timestamp: int) -> bytes:
         return _LENGTH.pack(len(key)) + key + pack_stamp(timestamp)
-
-    def _raw_key(self, key: Any) -> bytes:
-        if key is None:
-            raise StoreError(f"store {self.name!r}: the key must not be None")
-        return self._serialized(self._key, key, f"the key {key!r}")
-
-    def _raw_value(self, key: Any, value: Any) -> bytes:
-        return self._serialized(self._value, value, f"the value {value!r} of key {key!r}")
-
-    def _serialized(self, serde: Serde[Any], value: Any, what: str) -> bytes:
-        try:
-            return serde.serialize(value)
-        except Exception as error:
-            message = f"store {self.name!r}: {serde!r} refused {what}: {error}"
-            raise SerializationError(message, origin=self._context.origin) from error

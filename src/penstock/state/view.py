@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 from penstock.errors import StoreError
-from penstock.record import ValueAndTimestamp, VersionedRecord
-from penstock.serde import Serde
+from penstock.record import ValueAndTimestamp
 from penstock.state.base import Store
 from penstock.state.spec import StoreKind
-from penstock.state.verbs import KeyValueVerbs, Rows, no_verb
-from penstock.state.versioned import VersionedStore
+from penstock.state.verbs import Rows, no_verb
+
+_KEYED = frozenset({"get", "get_with_timestamp", "prefix_scan", "approximate_num_entries"}) | {
+    f"{way}{verb}" for way in ("", "reverse_") for verb in ("range", "all")
+}
+BOTH_WAYS = ("", "backward_")
+#: the verbs that read, by the kind of store
+VERBS: dict[StoreKind, frozenset[str]] = {
+    **dict.fromkeys((StoreKind.KEY_VALUE, StoreKind.LRU, StoreKind.SHARED), _KEYED),
+    StoreKind.VERSIONED: frozenset({"get", "history"}),
+    StoreKind.WINDOW: frozenset(
+        f"{way}{verb}" for way in BOTH_WAYS for verb in ("fetch", "fetch_range", "fetch_all", "all")
+    ),
+    StoreKind.SESSION: frozenset({"fetch_session", "find_sessions_ended"})
+    | {
+        f"{way}{verb}" for way in BOTH_WAYS for verb in ("find_sessions", "find_sessions_range", "fetch", "fetch_range")
+    },
+}
 
 
 class ReadOnlyView:
-    """A key-value store for queries: plain values, whether the store keeps timestamps or not, and no writing.
+    """A store for queries: plain values, whether the store keeps timestamps or not, and no writing.
 
     >>> from penstock.state.open import standalone
     >>> from penstock.state.spec import Stores
@@ -29,97 +44,53 @@ class ReadOnlyView:
     penstock.errors.VerbError: store 'counts' is read-only here: it has no 'put'
     """
 
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        name: str = self._store.name
-        return name
-
-    def get(self, key: Any) -> Any:
-        """Return the value or None."""
-        row = self._store.peek(key)
-        return None if row is None else row[0]
-
-    def get_with_timestamp(self, key: Any) -> ValueAndTimestamp | None:
-        """Return value and timestamp, or None; −1 where the store keeps no timestamps."""
-        row = self._store.peek(key)
-        return None if row is None else ValueAndTimestamp(*row)
-
-    def range(self, lower: Any = None, upper: Any = None) -> Rows:
-        """Iterate (key, value) from ``lower`` to ``upper``, both included; None is an open end."""
-        return _plain(self._store.range(lower, upper))
-
-    def reverse_range(self, lower: Any = None, upper: Any = None) -> Rows:
-        """Iterate as ``range`` does, from the upper end down."""
-        return _plain(self._store.reverse_range(lower, upper))
-
-    def all(self) -> Rows:
-        """Iterate every (key, value)."""
-        return _plain(self._store.all())
-
-    def reverse_all(self) -> Rows:
-        """Iterate every (key, value), from the last key to the first."""
-        return _plain(self._store.reverse_all())
-
-    def prefix_scan(self, prefix: Any, serde: Serde[Any] | None = None) -> Rows:
-        """Iterate the rows whose serialised key begins with the serialised prefix."""
-        return _plain(self._store.prefix_scan(prefix, serde))
-
-    def approximate_num_entries(self) -> int:
-        """Return the number of rows, or nearly."""
-        entries: int = self._store.approximate_num_entries()
-        return entries
-
-    def __getattr__(self, verb: str) -> NoReturn:
-        if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
-            raise AttributeError(verb)
-        raise no_verb(self._store.spec, verb, (name for name in vars(type(self)) if not name.startswith("_")))
-
-
-class ReadOnlyVersionedView:
-    """A versioned store for queries: as-of lookups and the history of a key, no writing."""
-
-    def __init__(self, store: VersionedStore) -> None:
-        self._store = store
+    def __init__(self, store: Store) -> None:
+        self._store: Any = store
         self.name = store.name
 
-    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
-        """Return the last version, or the one that was valid at ``as_of``."""
-        return self._store.get(key, as_of)
-
-    def history(
-        self, key: Any, since: int | None = None, until: int | None = None, reverse: bool = False
-    ) -> Iterator[VersionedRecord]:
-        """Iterate the versions valid at some time from ``since`` to ``until``."""
-        return self._store.history(key, since, until, reverse)
-
-    def __getattr__(self, verb: str) -> NoReturn:
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
         if verb.startswith("_"):  # copy, pickle and the like ask for what is not there
             raise AttributeError(verb)
-        raise no_verb(self._store.spec, verb, (name for name in vars(type(self)) if not name.startswith("_")))
+        spec = self._store.spec
+        if verb not in VERBS[spec.kind]:
+            raise no_verb(spec, verb, VERBS[spec.kind])
+        call = self._call(verb)
+        setattr(self, verb, call)  # found at once the next time
+        return call
+
+    def _call(self, verb: str) -> Callable[..., Any]:
+        store = self._store
+        if VERBS[store.spec.kind] is not _KEYED or verb not in ("get", "get_with_timestamp"):
+            found: Callable[..., Any] = getattr(store, verb)
+            return _plain(found) if store.spec.timestamped else found
+        peek, shape = store.peek, ValueAndTimestamp if verb == "get_with_timestamp" else _value
+
+        def get(key: Any) -> Any:  # as ``get`` of the store, but nothing happens
+            row = peek(key)
+            return None if row is None else shape(*row)
+
+        return get
 
 
-def read_only(store: Store) -> Any:
-    """Return the view that fits the kind of the store."""
-    if isinstance(store, KeyValueVerbs):
-        return ReadOnlyView(store)
-    if isinstance(store, VersionedStore):
-        return ReadOnlyVersionedView(store)
-    if store.spec.kind is StoreKind.WINDOW:
-        from penstock.state.window import ReadOnlyWindowView, WindowStore
-
-        assert isinstance(store, WindowStore)
-        return ReadOnlyWindowView(store)
-    if store.spec.kind is StoreKind.SESSION:
-        from penstock.state.session import ReadOnlySessionView, SessionStore
-
-        assert isinstance(store, SessionStore)
-        return ReadOnlySessionView(store)
-    raise StoreError(f"store {store.name!r} is a {store.spec.kind.value} store, which cannot be queried")
+def read_only(store: Store) -> ReadOnlyView:
+    """Return the view of a store, if its kind can be queried."""
+    if store.spec.kind not in VERBS:
+        raise StoreError(f"store {store.name!r} is a {store.spec.kind.value} store, which cannot be queried")
+    return ReadOnlyView(store)
 
 
-def _plain(rows: Rows) -> Rows:
-    return Rows((key, value[0] if isinstance(value, ValueAndTimestamp) else value) for key, value in rows)
+def _value(value: Any, timestamp: int) -> Any:
+    return value
+
+
+def _plain(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a verb give plain values where the store has timestamped ones."""
+
+    def value_of(found: Any) -> Any:
+        return found[0] if isinstance(found, ValueAndTimestamp) else found
+
+    def call(*args: Any, **options: Any) -> Any:
+        found = verb(*args, **options)
+        return Rows((key, value_of(value)) for key, value in found) if isinstance(found, Rows) else value_of(found)
+
+    return call

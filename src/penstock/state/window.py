@@ -25,7 +25,6 @@ from penstock.state.segmented import Segmented
 from penstock.state.segmented_store import SegmentedStore
 from penstock.state.segments import restore_rows
 from penstock.state.spec import StoreSpec
-from penstock.state.verbs import no_verb
 
 
 class WindowStore(SegmentedStore):
@@ -278,45 +277,6 @@ class WindowStore(SegmentedStore):
 
     def _refuse_start(self, start: int) -> NoReturn:
         raise StoreError(f"store {self.name!r}: a window cannot start before 0, and this one starts at {start}")
-
-
-class ReadOnlyWindowView:
-    """A window store for queries: plain values, no writing.
-
-    >>> from penstock.state.open import standalone
-    >>> from penstock.state.spec import Stores
-    >>> view = ReadOnlyWindowView(standalone(Stores.window("visits", retention=60_000, size=10_000)))
-    >>> view.put("ann", 1, 0)
-    Traceback (most recent call last):
-    penstock.errors.VerbError: store 'visits' is read-only here: it has no 'put'
-    """
-
-    _VERBS = frozenset(
-        f"{direction}{verb}" for direction in ("", "backward_") for verb in ("fetch", "fetch_range", "fetch_all", "all")
-    )
-
-    def __init__(self, store: WindowStore) -> None:
-        self._store = store
-
-    def __getattr__(self, verb: str) -> Callable[..., Any]:
-        if verb in self._VERBS:
-            return _plain(getattr(self._store, verb))
-        if verb.startswith("__"):
-            raise AttributeError(verb)
-        raise no_verb(self._store.spec, verb, self._VERBS)
-
-
-def _plain(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a verb give plain values where the store has timestamped ones."""
-
-    def value_of(found: Any) -> Any:
-        return found[0] if isinstance(found, ValueAndTimestamp) else found
-
-    def call(*args: Any, **options: Any) -> Any:
-        found = verb(*args, **options)
-        return Rows((key, value_of(value)) for key, value in found) if isinstance(found, Rows) else value_of(found)
-
-    return call
 
 
 def restore_window_row(
