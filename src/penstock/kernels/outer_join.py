@@ -141,7 +141,7 @@ def _part(part: tuple[Any, Batch], turns: Any, now: Any, transaction: BatchTrans
     if at is not None:
         batch, turns, now = batch.pick(at), turns[at], now[at]
     published = transaction.published.get(side.own)
-    if len(batch) and (published is None or published.serde != side.parked.serdes[1 + side.left]):
+    if len(batch) and (published is None or published.serde != side.parked.side_serdes[side.left]):
         raise Fallback("other_serde")
     return Part(side, batch, turns, now, side.find(batch, transaction) if len(batch) else None, published)
 
