@@ -18,7 +18,22 @@ PolicyFunction: TypeAlias = Callable[..., str]
 Optimisation: TypeAlias = Literal["merge_repartition_topics", "reuse_ktable_source_topics", "single_store_self_join"]
 
 
-class AppSettings(TypedDict, total=False):
+class ChangeableSettings(TypedDict, total=False):
+    """The settings that `App.change` takes."""
+
+    cache_max_bytes: int | None
+    """Bytes of updates that cached stores hold back until the barrier, over all shards, each of which has its
+    part; when it is full they forward, and go on with an empty cache. 0: every update is forwarded as it is
+    made, and records that reach cached stores go one by one. None: no limit but the size of an epoch. No last
+    value of a key and no final result depends on it. May be changed while the application runs. Default:
+    None."""
+
+    stall_limit_ms: int
+    """How long one step of an epoch may take, while the broker answers, before `/health/live` says that the
+    application is stalled. May be changed while the application runs. Default: 300000."""
+
+
+class AppSettings(ChangeableSettings, total=False):
     """The settings that `App` takes by name."""
 
     processing_guarantee: Literal["exactly_once", "at_least_once"]
@@ -135,17 +150,6 @@ class AppSettings(TypedDict, total=False):
     """Names of the metrics at `/metrics`: Penstock's, those of Kafka Streams where there is one of the same
     meaning, or both (`docs/metrics.md`). Default: 'penstock'."""
 
-    cache_max_bytes: int | None
-    """Bytes of updates that cached stores hold back until the barrier, over all shards, each of which has its
-    part; when it is full they forward, and go on with an empty cache. 0: every update is forwarded as it is
-    made, and records that reach cached stores go one by one. None: no limit but the size of an epoch. No last
-    value of a key and no final result depends on it. May be changed while the application runs. Default:
-    None."""
-
-    stall_limit_ms: int
-    """How long one step of an epoch may take, while the broker answers, before `/health/live` says that the
-    application is stalled. May be changed while the application runs. Default: 300000."""
-
     master: str
     """Spark master. Default: 'local[*]'."""
 
@@ -189,18 +193,3 @@ class AllSettings(AppSettings, total=False):
 
     bootstrap_servers: str
     """Kafka brokers to start from. Default: 'localhost:9092'."""
-
-
-class ChangeableSettings(TypedDict, total=False):
-    """The settings that `App.change` takes."""
-
-    cache_max_bytes: int | None
-    """Bytes of updates that cached stores hold back until the barrier, over all shards, each of which has its
-    part; when it is full they forward, and go on with an empty cache. 0: every update is forwarded as it is
-    made, and records that reach cached stores go one by one. None: no limit but the size of an epoch. No last
-    value of a key and no final result depends on it. May be changed while the application runs. Default:
-    None."""
-
-    stall_limit_ms: int
-    """How long one step of an epoch may take, while the broker answers, before `/health/live` says that the
-    application is stalled. May be changed while the application runs. Default: 300000."""

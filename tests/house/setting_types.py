@@ -71,11 +71,17 @@ def render() -> str:
     """Return the text of src/penstock/setting_types.py."""
     optimisations = ", ".join(f'"{name}"' for name in OPTIMISATIONS)
     head = HEAD.format(optimisations=optimisations)
+    while_running = typed_dict(
+        "ChangeableSettings",
+        "TypedDict",
+        "The settings that `App.change` takes.",
+        [row for row in SETTINGS if row.changeable],
+    )
     options = typed_dict(
         "AppSettings",
-        "TypedDict",
+        "ChangeableSettings",
         "The settings that `App` takes by name.",
-        [row for row in SETTINGS if row.name not in NAMED],
+        [row for row in SETTINGS if row.name not in NAMED and not row.changeable],
     )
     every = typed_dict(
         "AllSettings",
@@ -83,10 +89,4 @@ def render() -> str:
         "All settings: ``config={...}`` of the test driver.",
         [row for row in SETTINGS if row.name in NAMED],
     )
-    while_running = typed_dict(
-        "ChangeableSettings",
-        "TypedDict",
-        "The settings that `App.change` takes.",
-        [row for row in SETTINGS if row.changeable],
-    )
-    return "\n\n".join([head, options, every, while_running])
+    return "\n\n".join([head, while_running, options, every])

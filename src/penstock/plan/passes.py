@@ -88,13 +88,8 @@ def skip_first_exchange(plan: Plan) -> Plan:
 
 
 def share_stores(plan: Plan) -> Plan:
-    """Note which stores a step shares with earlier steps of the same epoch."""
-    seen: set[str] = set()
-    steps = []
-    for step in plan.steps:
-        steps.append(replace(step, written_before=tuple(store for store in step.stores if store in seen)))
-        seen.update(step.stores)
-    later: set[str] = set()
+    """Note which stores a step shares with later steps of the same epoch."""
+    steps, later = list(plan.steps), set[str]()
     for at in reversed(range(len(steps))):
         steps[at] = replace(steps[at], read_later=tuple(store for store in steps[at].stores if store in later))
         later.update(steps[at].stores)

@@ -26,8 +26,6 @@ class Step:
     nodes: tuple[str, ...]
     stores: tuple[str, ...]
     exchange: bool = True
-    #: stores that an earlier step of the epoch writes: their pending writes are part of what this step reads
-    written_before: tuple[str, ...] = ()
     #: stores that a later step of the epoch reads: the pending writes go along to it
     read_later: tuple[str, ...] = ()
     #: results depend on how far time has come

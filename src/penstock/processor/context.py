@@ -78,15 +78,13 @@ class NodeHost(AlarmHost, Protocol):
         ...
 
 
-class ProcessingContext:
-    """What every context of user code has: all but ``forward``."""
+class UserContext:
+    """What all user code sees of its node, be it given records or only told that it is due."""
 
-    __slots__ = ("_host", "timer_service")
+    __slots__ = ("_host",)
 
     def __init__(self, host: NodeHost) -> None:
         self._host = host
-        #: set by the node, if it has a timer store
-        self.timer_service: TimerService | None = None
 
     @property
     def application_id(self) -> str:
@@ -97,11 +95,6 @@ class ProcessingContext:
     def node(self) -> str:
         """Name of the node."""
         return self._host.node
-
-    @property
-    def shard(self) -> int:
-        """The shard that this instance works for."""
-        return self._host.shard
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -116,6 +109,31 @@ class ProcessingContext:
         """
         found: T = self._host.resources.get(name, make, close)
         return found
+
+    @property
+    def system_time(self) -> int:
+        """Wall-clock time in milliseconds."""
+        return self._host.now_ms()
+
+    def view(self, name: str) -> Any:
+        """Return a read-only view of any store of the application, any key, as of the last barrier."""
+        return self._host.view(name)
+
+
+class ProcessingContext(UserContext):
+    """What every context of user code has: all but ``forward``."""
+
+    __slots__ = ("timer_service",)
+
+    def __init__(self, host: NodeHost) -> None:
+        super().__init__(host)
+        #: set by the node, if it has a timer store
+        self.timer_service: TimerService | None = None
+
+    @property
+    def shard(self) -> int:
+        """The shard that this instance works for."""
+        return self._host.shard
 
     @property
     def metrics(self) -> NodeMetrics:
@@ -134,11 +152,6 @@ class ProcessingContext:
         return self._host.stream_time
 
     @property
-    def system_time(self) -> int:
-        """Wall-clock time in milliseconds."""
-        return self._host.now_ms()
-
-    @property
     def is_late(self) -> bool:
         """Whether event time had passed the timestamp of the record at hand when it was taken; False in punctuations.
 
@@ -149,10 +162,6 @@ class ProcessingContext:
     def store(self, name: str) -> Any:
         """Return a store that is connected to this node, for the keys of its shard, or a global one (read only)."""
         return self._host.user_store(name)
-
-    def view(self, name: str) -> Any:
-        """Return a read-only view of any store of the application, any key, as of the last barrier."""
-        return self._host.view(name)
 
     def schedule(
         self,

@@ -93,28 +93,16 @@ def avro_of_text(
             {frame: parsed} | {single_object_frame(one): one for one in map(parsed_schema, older)}, parsed
         )
     elif writer is not None:
-        serialize, read = _refusing(name), _read_bare(parsed_schema(writer), parsed)
+        serialize, read = _refusing(name), _reading(parsed_schema(writer), parsed)
     else:
-        serialize, read = _writing(parsed, name, value_type), _read_bare(parsed, parsed)
+        serialize, read = _writing(parsed, name, value_type), _reading(parsed, parsed)
     recipe = (avro_of_text, (text, value_type, writer, single_object, older))
-    return Serde(serialize, read if value_type is None else _converted(read, value_type), name, _recipe=recipe)
+    return Serde(serialize, _converted(read, value_type), name, _recipe=recipe)
 
 
 def avro_reader(written: str, text: str, value_type: Any) -> Callable[[bytes, int], Any]:
     """Return what reads a value of one schema, at a place of some bytes, as another schema says."""
-    read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
-    writer = parsed_schema(written)
-    target, convert = _target(writer, parsed_schema(text)), msgspec.convert
-
-    def plain(data: bytes, at: int) -> Any:
-        source = BytesIO(data)
-        source.seek(at)
-        value = read(source, writer, target)
-        if source.tell() != len(data):
-            raise _left_over(len(data) - source.tell())
-        return value
-
-    return plain if value_type is None else lambda data, at: convert(plain(data, at), value_type, builtin_types=_KEPT)
+    return _converted(_reading(parsed_schema(written), parsed_schema(text)), value_type)
 
 
 def avro_column_reader(
@@ -218,32 +206,28 @@ def _refusing(name: str) -> Callable[[Any], bytes]:
     return serialize
 
 
-def _read_bare(writer: Any, reader: Any) -> Callable[[bytes], Any]:
+def _reading(writer: Any, reader: Any) -> Callable[..., Any]:
+    """Return what reads a value of the writer's schema, which begins at a place of the bytes and ends with them."""
     read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
     target = _target(writer, reader)
 
-    def deserialize(data: bytes) -> Any:
+    def plain(data: bytes, at: int = 0) -> Any:
         source = BytesIO(data)
+        if at:
+            source.seek(at)
         value = read(source, writer, target)
         if source.tell() != len(data):
             raise _left_over(len(data) - source.tell())
         return value
 
-    return deserialize
+    return plain
 
 
 def _read_framed(known: dict[bytes, Any], reader: Any) -> Callable[[bytes], Any]:
-    read = need("fastavro", extra="avro", asked=ASKED).schemaless_reader
-    targets = {frame: (writer, _target(writer, reader)) for frame, writer in known.items()}
+    readings = {frame: _reading(writer, reader) for frame, writer in known.items()}
 
-    def deserialize(data: bytes) -> Any:
-        writer, target = schema_in(data, targets)
-        source = BytesIO(data)
-        source.seek(FRAME_SIZE)
-        value = read(source, writer, target)
-        if source.tell() != len(data):
-            raise _left_over(len(data) - source.tell())
-        return value
+    def deserialize(data: bytes, at: int = 0) -> Any:
+        return schema_in(data, readings)(data, FRAME_SIZE)
 
     return deserialize
 
@@ -264,6 +248,8 @@ def _left_over(size: int) -> DeserializationError:
     )
 
 
-def _converted(read: Callable[[bytes], Any], value_type: Any) -> Callable[[bytes], Any]:
+def _converted(read: Callable[..., Any], value_type: Any) -> Callable[..., Any]:
+    if value_type is None:
+        return read
     convert = msgspec.convert
-    return lambda data: convert(read(data), value_type, builtin_types=_KEPT)
+    return lambda data, at=0: convert(read(data, at), value_type, builtin_types=_KEPT)

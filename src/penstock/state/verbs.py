@@ -55,32 +55,13 @@ def no_verb(spec: StoreSpec, verb: str, verbs: Iterable[str]) -> VerbError:
     )
 
 
-class KeyValueVerbs(TypedStore):
-    """The verbs of Kafka's ``KeyValueStore`` in snake_case, plus ``compute`` and ``merge``."""
+class UpdatingVerbs:
+    """The verbs that change rows by ``get`` and ``put``: Kafka's, plus ``compute`` and ``merge``."""
 
-    # ---- what a store brings
-
-    @abstractmethod
-    def get(self, key: Any) -> Any:
-        """Return what is stored for the key, or None."""
-
-    @abstractmethod
-    def put(self, key: Any, value: Any) -> None:
-        """Store the value; None deletes."""
-
-    @abstractmethod
-    def _shape(self, value: Any, timestamp: int) -> Any:
-        """Make what ``get`` and the ranges give of a row."""
-
-    @abstractmethod
-    def approximate_num_entries(self) -> int:
-        """Return the number of rows, or nearly."""
-
-    @abstractmethod
-    def _scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes, int]]:
-        """Iterate (key, value, timestamp) of lower <= key < upper as of now."""
-
-    # ---- the verbs
+    #: returns what is stored for a key, or None
+    get: Callable[..., Any]
+    #: stores a value; None deletes
+    put: Callable[..., Any]
 
     def put_all(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Put every (key, value)."""
@@ -112,6 +93,34 @@ class KeyValueVerbs(TypedStore):
         new = value if old is None else f(old, value)
         self.put(key, new)
         return new
+
+
+class KeyValueVerbs(TypedStore, UpdatingVerbs):
+    """The verbs of Kafka's ``KeyValueStore`` in snake_case, plus ``compute`` and ``merge``."""
+
+    # ---- what a store brings
+
+    @abstractmethod
+    def get(self, key: Any) -> Any:
+        """Return what is stored for the key, or None."""
+
+    @abstractmethod
+    def put(self, key: Any, value: Any) -> None:
+        """Store the value; None deletes."""
+
+    @abstractmethod
+    def _shape(self, value: Any, timestamp: int) -> Any:
+        """Make what ``get`` and the ranges give of a row."""
+
+    @abstractmethod
+    def approximate_num_entries(self) -> int:
+        """Return the number of rows, or nearly."""
+
+    @abstractmethod
+    def _scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes, int]]:
+        """Iterate (key, value, timestamp) of lower <= key < upper as of now."""
+
+    # ---- the verbs
 
     def range(self, lower: Any = None, upper: Any = None) -> Rows:
         """Iterate (key, value) from ``lower`` to ``upper``, both included; None is an open end."""

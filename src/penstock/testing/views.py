@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.query.tables import frame_of, rows_of, store_html, table_of
@@ -11,12 +11,13 @@ from penstock.serde import Serdes
 from penstock.state.merged import merged_view
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreKind, StoreSpec
+from penstock.state.verbs import UpdatingVerbs
 
 if TYPE_CHECKING:
     import pandas
 
 
-class TestView:
+class TestView(UpdatingVerbs):
     """A store as a test sees it: plain values over all shards, and the verbs that write, as in Kafka's driver.
 
     So a test may fill a store before the first record. What is put into a table's store has no timestamp (−1).
@@ -48,42 +49,15 @@ class TestView:
             value = ValueAndTimestamp(value, -1)
         self._store_of(key).put(key, value, *at)
 
-    def put_all(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Put every (key, value)."""
-        for key, value in rows.items() if isinstance(rows, Mapping) else rows:
-            self.put(key, value)
-
-    def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Put unless there is a value; return the value that was there, or None."""
-        old = self.get(key)
-        if old is None:
-            self.put(key, value)
-        return old
-
     def delete(self, key: Any, *at: int) -> Any:
         """Delete a row and return the value it had."""
         if at:
             return self._store_of(key).delete(key, *at)
-        old = self.get(key)
-        self.put(key, None)
-        return old
+        return super().delete(key)
 
     def remove(self, session: Windowed) -> None:
         """Delete a session."""
         self._store_of(session).remove(session)
-
-    def compute(self, key: Any, f: Callable[[Any, Any], Any]) -> Any:
-        """Put what ``f(key, old value or None)`` returns, and return it."""
-        new = f(key, self.get(key))
-        self.put(key, new)
-        return new
-
-    def merge(self, key: Any, value: Any, f: Callable[[Any, Any], Any]) -> Any:
-        """Put ``value`` if there is none, else what ``f(old, value)`` returns; return what was put."""
-        old = self.get(key)
-        new = value if old is None else f(old, value)
-        self.put(key, new)
-        return new
 
     def _store_of(self, key: Any) -> Any:
         shards = len(self._stores())

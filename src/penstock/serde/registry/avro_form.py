@@ -16,10 +16,10 @@ from penstock.serde.registry.forms import (
     ReadBody,
     ReadColumn,
     SchemaBranch,
+    TypedForm,
     WriteBody,
     WriteColumn,
     branch_named,
-    types_of,
 )
 from penstock.serde.schema_text import schema_text
 
@@ -27,20 +27,10 @@ _NAMED = ("record", "error", "enum", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
-class AvroForm:
-    """Values of an Avro schema. ``known``: the schemas that it refers to, by name."""
+class AvroForm(TypedForm):
+    """Values of an Avro schema."""
 
     kind: ClassVar[str] = "AVRO"
-
-    #: None: that of the type
-    text: str | None
-    value_type: Any = None
-    known: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_union(self) -> bool:
-        """Whether values are of several types."""
-        return self.value_type is not None and len(types_of(self.value_type)) > 1
 
     @property
     def name(self) -> str:
@@ -49,18 +39,11 @@ class AvroForm:
             return f"avro({name_of(None, self.value_type)})"
         return f"avro({name_of(parsed_schema(self_contained(self.text, self.known)), self.value_type)})"
 
-    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
-        """Return the schemas that values are written with."""
-        types = types_of(self.value_type) if self.value_type is not None and split else ()
-        if len(types) < 2:
-            text = self.text if self.text is not None else _text_of_type(self.value_type)
-            schema = SchemaText(self.kind, text, self.known)
-            return (SchemaBranch(_record_name(text, self.known), schema, self.value_type),)
-        texts = [_text_of_type(one) for one in types]
-        return tuple(
-            SchemaBranch(_record_name(text, ()), SchemaText(self.kind, text), one)
-            for text, one in zip(texts, types, strict=True)
-        )
+    def _text_of(self, type_: Any) -> str:
+        return schema_text(avro_schema_of(type_), asked=ASKED)
+
+    def _name_in(self, text: str) -> str:
+        return _record_name(text, self.known)
 
     def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes values of a branch."""
@@ -143,10 +126,6 @@ def _named(name: str, namespace: str, known: Mapping[str, str], done: set[str]) 
     outer, _, inner = full.rpartition(".")
     there = json.loads(known[full])
     return _inside({**there, "name": inner, "namespace": outer}, outer, known, done)
-
-
-def _text_of_type(type_: Any) -> str:
-    return schema_text(avro_schema_of(type_), asked=ASKED)
 
 
 def _record_name(text: str, known: tuple[tuple[str, str], ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from io import BytesIO
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, Protocol, Union, get_args, get_origin
@@ -57,6 +58,39 @@ class SchemaForm(Protocol):
 
     def column_writer(self, branch: SchemaBranch, frame: bytes) -> WriteColumn | None:
         """Return what writes columns. Only Avro is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedForm:
+    """What forms share whose values are of a type, of a schema, or both. ``known``: the schemas that it refers to, by name."""
+
+    kind: ClassVar[str]
+
+    #: None: that of the type
+    text: str | None
+    value_type: Any = None
+    known: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_union(self) -> bool:
+        """Whether values are of several types."""
+        return self.value_type is not None and len(types_of(self.value_type)) > 1
+
+    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
+        """Return the schemas that values are written with."""
+        if not (split and self.is_union):
+            text = self.text if self.text is not None else self._text_of(self.value_type)
+            return (SchemaBranch(self._name_in(text), SchemaText(self.kind, text, self.known), self.value_type),)
+        texts = {one: self._text_of(one) for one in types_of(self.value_type)}
+        return tuple(SchemaBranch(self._name_in(text), SchemaText(self.kind, text), one) for one, text in texts.items())
+
+    def _text_of(self, type_: Any) -> str:
+        """Return the schema of a type."""
+        raise NotImplementedError
+
+    def _name_in(self, text: str) -> str:
+        """Return what a schema is called; "" if it has no name."""
+        raise NotImplementedError
 
 
 def types_of(value_type: Any) -> tuple[Any, ...]:

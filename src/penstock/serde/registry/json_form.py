@@ -14,28 +14,18 @@ from penstock.serde.registry.forms import (
     ReadBody,
     ReadColumn,
     SchemaBranch,
+    TypedForm,
     WriteBody,
     WriteColumn,
     branch_named,
-    types_of,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class JsonForm:
-    """Values of a type, or of a JSON Schema. ``known``: the schemas that it refers to, by name."""
+class JsonForm(TypedForm):
+    """Values of a type, or of a JSON Schema."""
 
     kind: ClassVar[str] = "JSON"
-
-    #: None: that of the type
-    text: str | None
-    value_type: Any = None
-    known: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_union(self) -> bool:
-        """Whether values are of several types."""
-        return self.value_type is not None and len(types_of(self.value_type)) > 1
 
     @property
     def name(self) -> str:
@@ -45,16 +35,11 @@ class JsonForm:
             shown = getattr(self.value_type, "__qualname__", str(self.value_type))
         return f"json_schema({shown or 'schema'})"
 
-    def branches(self, *, split: bool) -> tuple[SchemaBranch, ...]:
-        """Return the schemas that values are written with."""
-        types = types_of(self.value_type) if self.value_type is not None and split else ()
-        if len(types) < 2:
-            text = self.text if self.text is not None else text_of_type(self.value_type)
-            return (SchemaBranch(_title(text), SchemaText(self.kind, text, self.known), self.value_type),)
-        texts = [text_of_type(one) for one in types]
-        return tuple(
-            SchemaBranch(_title(text), SchemaText(self.kind, text), one) for text, one in zip(texts, types, strict=True)
-        )
+    def _text_of(self, type_: Any) -> str:
+        return text_of_type(type_)
+
+    def _name_in(self, text: str) -> str:
+        return _title(text)
 
     def writer(self, branch: SchemaBranch, latest: SchemaText | None) -> WriteBody:
         """Return what writes values of a branch; it checks them by our schema, and by the newest one, if that is asked for."""
