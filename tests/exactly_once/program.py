@@ -23,12 +23,21 @@ FATAL = ("crash driver", "crash group")
 
 
 class Program:
-    """One run of the workload. What it says is kept, and can be waited for."""
+    """One run of the workload. What it says is kept, and can be waited for. ``python``: whose Penstock it runs, if not this one."""
 
-    def __init__(self, bootstrap: str, application: str, folder: Path, *, crashes: Iterable[str] = (), **options: Any):
+    def __init__(
+        self,
+        bootstrap: str,
+        application: str,
+        folder: Path,
+        *,
+        crashes: Iterable[str] = (),
+        python: str | None = None,
+        **options: Any,
+    ):
         self._contents = folder / "contents.json"
         self._contents.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "tests.exactly_once.workload", "--bootstrap", bootstrap]
+        command = [python or sys.executable, "-m", "tests.exactly_once.workload", "--bootstrap", bootstrap]
         command += ["--application", application, "--state", str(folder / "state"), "--contents", str(self._contents)]
         command += [word for crash in crashes for word in ("--crash", crash)]
         command += [word for name, value in options.items() for word in (f"--{name}", str(value))]

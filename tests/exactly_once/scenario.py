@@ -85,6 +85,19 @@ class Scenario:
         """Delete the state folder."""
         shutil.rmtree(self.folder / "state", ignore_errors=True)
 
+    def wait_taken(self, program: Program, offsets: int) -> None:
+        """Wait until the group has committed so many offsets more."""
+        pause, goal = threading.Event(), self._taken() + offsets
+        for _ in range(PATIENCE * 10):
+            if self._taken() >= goal:
+                return
+            assert program.running, program.text()
+            pause.wait(0.1)
+        raise AssertionError(f"{self._taken()} of {goal} offsets were committed:\n{program.text()}")
+
+    def _taken(self) -> int:
+        return sum(self.feeder.offsets()[0].values())
+
     def finish(self, program: Program) -> dict[str, Any]:
         """Stop the input, let the application come to its end, end it in order; return the contents of its stores."""
         self.feeder.stop()

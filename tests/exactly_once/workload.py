@@ -114,6 +114,7 @@ def main() -> int:
         processing_guarantee=given.guarantee,
     )
     app.on_state_change(lambda new, old: print(f"state {new}", flush=True))
+    app.on_restore(lambda told: print(f"restored {told.restored} rows", flush=True))
     for crash in given.crash:
         app.on_step(crash)
     if given.contents:
