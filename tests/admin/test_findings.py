@@ -92,4 +92,8 @@ def test_where_the_time_goes_lately_is_told_between_looks(monkeypatch):
         found.append(times.since({"lag": second, "nodes": {"a": {"seconds": second / 2}, "b": {}}}))
     assert found[0] is None
     assert found[1] == {"elapsed": 10.0, "lag": 10, "seconds": {"a": 5.0}}
+    for at, lag in ((100, 7), (101, 3), (102, 8)):
+        now[0] = at * 1_000_000
+        last = times.since({"lag": lag, "nodes": {}})
+    assert last["lag"] == 3, "the least of the last seconds: what was less for a moment is no backlog"
     assert found[9] == {"elapsed": 30.0, "lag": 90, "seconds": {"a": 15.0}}

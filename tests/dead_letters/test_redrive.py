@@ -49,6 +49,22 @@ def test_letters_of_one_record_bring_it_back_once(log, dead):
     assert values(log) == [1, 2]
 
 
+def test_letters_of_one_record_that_are_all_meant_bring_it_back_once(log, dead):
+    dead(1, node="a")
+    dead(1, node="b")
+    result = redrive(log, "dead", ALL)
+    assert (result.records, result.letters) == (1, 2)
+    assert values(log) == [1]
+
+
+def test_a_transaction_ends_once_it_has_so_many_bytes(log, dead, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 20)  # of a letter: ten
+    dead(1, 2, 3, 4, 5)
+    told = []
+    redrive(log, "dead", ALL, progress=lambda written, total: told.append(written))
+    assert told == [2, 4, 5]
+
+
 def test_another_record_at_the_same_offset_is_another_record(log):
     row = letter_row("dead", 1)
     write(log, [row, (*row[:3], b'{"n": 9}', *row[4:])])
@@ -73,14 +89,14 @@ def test_letters_that_come_after_the_plan_are_left(log, dead):
 
 def test_letters_that_cannot_be_redriven_are_named_and_the_others_are_redriven(log, dead):
     dead(1, source="gone")
-    dead(2, partition=7)
+    dead(2, partition=2)
     dead(3)
     write(log, [("dead", 0, None, b"no letter", 5, ())])
     result = redrive(log, "dead", ALL)
     assert values(log) == [3]
     assert [(each.letter, each.source) for each in result.refused] == [
         ("dead-0@0", "gone-1@1"),
-        ("dead-0@1", "orders-7@2"),
+        ("dead-0@1", "orders-2@2"),
         ("dead-0@3", None),
     ]
     assert "penstock topics create gone -p 2" in result.refused[0].why

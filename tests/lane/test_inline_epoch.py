@@ -8,7 +8,7 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from penstock import Serdes, StreamsBuilder
+from penstock import Processor, Serdes, StreamsBuilder
 from penstock import config as configuration
 from penstock.engine.executor.inline_epochs import parts_of
 from penstock.lane.checkpoint import ShardIsNewer
@@ -96,6 +96,26 @@ def test_the_parts_of_an_epoch_make_what_the_whole_makes(worker_at):
         (report.level, report.task, report.records) for report in reports(other)
     ]
     assert max(reports(one)[0].reached) == max(time for report in reports(other) for time in report.reached)
+
+
+class Commits(Processor):
+    """Asks for a barrier at one of its records."""
+
+    def process(self, record):
+        if record.key == "k3":
+            self.context.commit()
+
+
+@pytest.mark.parametrize(("keys", "asked"), [(KEYS, True), ([b"k1", b"k2"], False)])
+def test_what_a_processor_asks_of_the_loop_is_in_the_report(keys, asked, tmp_path):
+    builder = StreamsBuilder()
+    builder.stream("in", value=Serdes.string).process(Commits)
+    config = configuration.load({"application_id": "app"}, environ={})
+    worker = Worker(Stage(make_plan(builder.build()), "app", config, SHARDS, LANES, str(tmp_path), "nowhere:1"))
+    answer = run_inline_epoch(
+        worker, orders_for(worker, 1, [ShardRequest()] * SHARDS), parts_of(worker.stage, rows(keys))
+    )
+    assert any(report.commit_requested for report in reports(unpacked(answer))) is asked
 
 
 def parts_of_one(worker, batches):

@@ -8,6 +8,7 @@ from penstock import (
     MultiVersionedKeyQuery,
     NotUpToBound,
     PrefixQuery,
+    Processor,
     QueryError,
     RangeQuery,
     Serdes,
@@ -72,6 +73,7 @@ def test_a_range_is_in_the_order_of_keys_over_all_shards(driver):
     assert list(driver.query("sums", RangeQuery())) == [(key, n) for n, key in enumerate(KEYS)]
     assert [key for key, _ in driver.query("sums", RangeQuery("k05", "k08"))] == ["k05", "k06", "k07", "k08"]
     assert [key for key, _ in driver.query("sums", RangeQuery("k38", reverse=True))] == ["k39", "k38"]
+    assert [key for key, _ in driver.query("sums", RangeQuery(reverse=True))] == KEYS[::-1]
     assert list(driver.query("sums", TimestampedRangeQuery(upper="k00"))) == [("k00", ValueAndTimestamp(0, 0))]
     assert [key for key, _ in driver.query("sums", PrefixQuery("k3"))] == KEYS[30:]
     assert list(driver.query("names", RangeQuery())) == [("de", "Germany")]
@@ -187,6 +189,25 @@ def test_each_key_is_in_the_shard_that_is_told(driver):
     assert len({place.shard for place in shards.values()}) > 8
     assert all(place.lane == place.shard % 2 for place in shards.values())
     assert driver.metadata_for_key("names", "de").shard is None
+
+
+class Keeps(Processor):
+    def process(self, record):
+        self.context.store("kept").put(record.key, record.value)
+
+
+def test_a_key_whose_shard_a_partitioner_chose_is_looked_for_in_all():
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value("kept", value=Serdes.int64))
+    numbers = builder.stream("numbers", value=Serdes.int64)
+    spread = numbers.repartition(partitioner=lambda topic, key, value, partitions: value % partitions)
+    spread.process(Keeps, stores=["kept"])
+    with TopologyTestDriver(builder) as driver:
+        assert driver.metadata_for_key("kept", "k05").shard is None
+        for place, key in enumerate(KEYS):
+            driver.input_topic("numbers", value=Serdes.int64).pipe(key, place, timestamp=place)
+        found = {key: driver.query("kept", KeyQuery(key)).value for key in (*KEYS, "nobody")}
+    assert found == {**{key: place for place, key in enumerate(KEYS)}, "nobody": None}
 
 
 def test_records_that_wait_are_not_part_of_the_barrier():

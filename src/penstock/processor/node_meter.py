@@ -52,6 +52,7 @@ class NodeMeter:
         "_current",
         "_flows",
         "_in",
+        "_inside",
         "_mark",
         "_ns",
         "_out",
@@ -80,6 +81,8 @@ class NodeMeter:
         self._current: str | None = None
         self._mark = 0
         self._calls_left = 0
+        #: nanoseconds of sections inside of it: they are not its own
+        self._inside = 0
 
     @property
     def working(self) -> str | None:
@@ -158,16 +161,17 @@ class NodeMeter:
 
     def within(self, node: str, call: Callable[..., Any], *args: Any, calls: int = MOST_CALLS) -> Any:
         """Call something as a section of its own, which begins at a node; up to so many calls of nodes are measured."""
-        outer = self._sample, self._current, self.sampling, self._calls_left
+        outer, inside = (self._sample, self._current, self.sampling, self._calls_left), self._inside
         began = self._charge()
         self._sample, self._current, self.sampling, self._calls_left = {}, node, True, calls
+        self._inside = 0
         try:
             return call(*args)
         finally:
             ended = self._charge()
-            self._share(node, ended - began)
+            self._share(node, ended - began - self._inside)
             self._sample, self._current, self.sampling, self._calls_left = outer
-            self._mark = ended
+            self._mark, self._inside = ended, inside + ended - began
 
     def measure_again(self) -> None:
         """Measure the next calls, too; the section goes on."""
