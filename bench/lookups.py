@@ -23,7 +23,9 @@ from urllib.parse import urlsplit
 from bench.latency import percentile
 
 CONNECTIONS = 32
-TICK_SECONDS, FIRST_SECONDS = 0.001, 120.0
+FIRST_SECONDS = 120.0
+#: how soon it is seen that the end has come
+LOOK_SECONDS = 0.05
 #: seconds that answers are waited for at the end
 LAST_SECONDS = 30.0
 
@@ -154,7 +156,8 @@ async def ask(given: argparse.Namespace, over: threading.Event) -> Lookups:
         due = int((perf_counter() - lookups.began) * given.rate)
         lookups.due(lookups.began + number / given.rate for number in range(asked, due))
         asked = max(asked, due)
-        await asyncio.sleep(TICK_SECONDS)
+        next_due = lookups.began + (asked + 1) / given.rate - perf_counter()
+        await asyncio.sleep(min(max(next_due, 0), LOOK_SECONDS))
     until = perf_counter() + LAST_SECONDS
     while (lookups.waiting or lookups.busy) and lookups.free and perf_counter() < until:
         await asyncio.sleep(0.01)
