@@ -73,7 +73,7 @@ class SparkExecutor:
             stage = replace(stage, shuffle_folder=str(self._shuffle_folder.folder))
         self._stage = stage
         self._cores = max(1, int(session.sparkContext.defaultParallelism))
-        data = pickle.dumps((_import_paths(), program.dump(stage)))
+        data = pickle.dumps((import_paths(), program.dump(stage)))
         self._broadcast = session.sparkContext.broadcast(data)
         self._identity = uuid.uuid4().hex
         self._threads: WeakSet[threading.Thread] = WeakSet()
@@ -238,6 +238,8 @@ def step_names(steps: Iterable[Step]) -> str:
     return ", ".join(f"step {level} ({' … '.join(names)})" for level, names in ends)
 
 
-def _import_paths() -> list[str]:
-    """Return where this program imports from: a worker must find the user's modules, too."""
-    return [os.path.abspath(path or ".") for path in sys.path if not path or os.path.isdir(path)]
+def import_paths() -> tuple[list[str], list[str]]:
+    """Return where this program imports from, as a worker must: folders of its own, and those of this installation of Python."""
+    paths = [os.path.abspath(path or ".") for path in sys.path if not path or os.path.isdir(path)]
+    installed = [path for path in paths if path.startswith((sys.prefix, sys.base_prefix))]
+    return [path for path in paths if path not in installed], installed
