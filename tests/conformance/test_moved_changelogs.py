@@ -1,9 +1,12 @@
 """The program of docs/migration/state.md: the changelogs of the real Kafka Streams become equal ones, and Python goes on as Java does."""
 
-import oracle
-from moved_state import AFTER, BEFORE, OUTPUT, STORES, by_key, java_topology, program
+import sys
+from types import ModuleType
 
-from penstock import Serdes, Windowed
+import oracle
+from moved_state import AFTER, BEFORE, OUTPUT, SHOP_BEFORE, STORES, by_key, compacted, java_topology, program, shop
+
+from penstock import App, Serdes, StreamsBuilder, Windowed
 from penstock.testing import TopologyTestDriver
 
 
@@ -16,11 +19,6 @@ def click(driver, records):
 def values(rows):
     """Return the values of each key, in their order."""
     return {key: [value for value, _ in kept] for key, kept in by_key(rows).items()}
-
-
-def compacted(rows):
-    """Return what compaction leaves of a changelog: value and timestamp of each key that has one."""
-    return {key: kept[-1] for key, kept in by_key(rows).items() if kept[-1][0] is not None}
 
 
 def test_moved_changelogs_are_equal_and_python_goes_on_as_java(tmp_path, monkeypatch):
@@ -60,3 +58,27 @@ def fill(driver, moved):
         driver.store("minutes").put(key.decode(), number(value), start)
     for key, start, end, value in moved["sessions"]:
         driver.store("sessions").put(Windowed(key.decode(), start, end), number(value))
+
+
+def test_versioned_tables_and_subscriptions_of_foreign_keys_are_moved(monkeypatch):
+    java, ours = oracle.StreamsBuilder(), StreamsBuilder()
+    shop(java)
+    shop(ours)
+    visits = ModuleType("visits")
+    visits.app = App(ours, application_id="visits")
+    monkeypatch.setitem(sys.modules, "visits", visits)
+    move = program("move", monkeypatch)
+    with oracle.TopologyTestDriver(java) as driver:
+        for topic, key, value, second in SHOP_BEFORE:
+            driver.input_topic(topic, value=Serdes.string).pipe(key, value, second * 1000)
+        changelogs = {
+            store: driver.all_output()[f"{oracle.APPLICATION_ID}-{store}-changelog"]
+            for store in visits.app.topology.stores
+        }
+    assert len(changelogs) == 4, "orders, customers, prices, subscriptions"
+    with TopologyTestDriver(move.builder, config={"application_id": "visits"}, shards=4) as driver:
+        for store, rows in changelogs.items():
+            for key, value, timestamp, headers in rows:
+                driver.pipe_raw(f"visits-java-{store}-changelog", 0, key, value, timestamp, headers)
+        for store, rows in changelogs.items():
+            assert compacted(driver.all_output()[f"visits-{store}-changelog"]) == compacted(rows), store

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 from penstock.errors import StoreError
 from penstock.record import Windowed
 from penstock.serde import Serde
+from penstock.serde.foreign_key import CombinedKey
 from penstock.serde.registry.serde import registry_serdes
 from penstock.state.shards import shard_of
 from penstock.state.spec import StoreKind
@@ -54,6 +55,8 @@ class KeyScope(NamedTuple):
             found = self._shard_of(key, self.serdes)
             if found is None and isinstance(key, Windowed):  # its windows are where a key is
                 found = self._shard_of(key.key, self.serdes)
+            if found is None and isinstance(key, CombinedKey):  # subscriptions are where the row is that they ask for
+                found = self._shard_of(key.foreign_key, self.serdes)
             if found is None:
                 found = self._shard_of(key, (serde,))
             if found is not None and found != self.shard:
