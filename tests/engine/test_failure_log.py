@@ -7,7 +7,9 @@ import pytest
 
 from penstock.clock import MockClock
 from penstock.engine.failure_log import SPAN_MS, FailureLog
+from penstock.engine.work import Work
 from penstock.protocol.failed_records import FailedRecord, FailureGroup
+from penstock.protocol.report import TaskReport
 
 
 @pytest.fixture
@@ -52,3 +54,14 @@ def test_records_that_are_dropped_without_an_error_are_counted_in_a_line(told):
     assert told()[0] == "4 dropped at node window: late"
     assert told()[1].startswith("2 more at node window: late")
     assert len(told()) == 2
+
+
+def test_a_record_at_which_something_failed_is_not_told_as_dropped_too(told):
+    """A report counts it as dropped, as all records that leave; what was dropped beside it has its line."""
+    report = TaskReport(0, 0, failures=[group(2)], dropped=[("parse", "processing_error", 2), ("window", "late", 4)])
+    FailureLog(MockClock(0)).committed(Work(None, None, None, [], {}, {}, {}, reports=[report]))
+    assert [line.partition(":")[0] for line in told()] == [
+        "record orders-1@0 skipped at node parse",
+        "record orders-1@1 skipped at node parse",
+        "4 dropped at node window",
+    ]

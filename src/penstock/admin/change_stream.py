@@ -24,7 +24,7 @@ from starlette.responses import Response
 from penstock.admin import row_forms
 from penstock.admin.answers import HttpError, encoded
 from penstock.admin.change_ring import ChangeRing, ChangeRings
-from penstock.admin.cursors import Scan
+from penstock.admin.cursors import Scan, open_scan
 from penstock.admin.event_stream import PING, event, next_event, notifier_of, stream
 from penstock.admin.inspection import position_data, served
 from penstock.admin.notifier import Notifier
@@ -186,16 +186,13 @@ def safe_form(spec: StoreSpec) -> Callable[[ChangedRow], dict[str, Any]]:
 
 def scan_all(running: ServedApp, spec: StoreSpec) -> Scan:
     """Return all rows of a store at the last barrier."""
-    snapshot = running.app.snapshot(timeout=STREAM_MS)
-    try:
+
+    def rows(snapshot: Any) -> Any:
         if spec.kind is StoreKind.SESSION:
-            rows = snapshot.store(spec.name).find_sessions_range(None, None, 0, MAX_TIME)
-        elif spec.kind is StoreKind.WINDOW:
-            rows = snapshot.query(spec.name, q.WindowRangeQuery(0, MAX_TIME))
-        else:
-            kind = q.TimestampedRangeQuery if spec.timestamped else q.RangeQuery
-            rows = snapshot.query(spec.name, kind())
-        return Scan(snapshot, rows, row_forms.pair_form)
-    except BaseException:
-        snapshot.close()
-        raise
+            return snapshot.store(spec.name).find_sessions_range(None, None, 0, MAX_TIME)
+        if spec.kind is StoreKind.WINDOW:
+            return snapshot.query(spec.name, q.WindowRangeQuery(0, MAX_TIME))
+        kind = q.TimestampedRangeQuery if spec.timestamped else q.RangeQuery
+        return snapshot.query(spec.name, kind())
+
+    return open_scan(running, rows, row_forms.pair_form, STREAM_MS)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.admin.answers import HttpError, encoded, not_ready
 from penstock.admin.inspection import position_data
 from penstock.admin.row_forms import Form
+from penstock.admin.served_app import ServedApp
 from penstock.clock import stopwatch_us
 
 #: cursors at a time, and milliseconds for which one may be used
@@ -52,6 +53,16 @@ class Scan:
     def close(self) -> None:
         """Give back what it holds."""
         self._snapshot.close()
+
+
+def open_scan(running: ServedApp, rows_of: Callable[[Any], Any], form: Form, timeout_ms: int) -> Scan:
+    """Return a scan of rows of a snapshot, which is given back if there are none to be had."""
+    snapshot = running.app.snapshot(timeout=timeout_ms)
+    try:
+        return Scan(snapshot, rows_of(snapshot), form)
+    except BaseException:
+        snapshot.close()
+        raise
 
 
 class PagedScan:

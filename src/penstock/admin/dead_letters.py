@@ -33,17 +33,13 @@ SHOWN, MOST_SHOWN, LOOKED_AT = 100, 1_000, 20_000
 REDRIVE_SECONDS = 600.0
 #: names in a body, and what their values must be
 NAMES: dict[str, type] = {"node": str, "exception": str, "topic": str, "since": int, "all": bool, "dry_run": bool}
+JSON_TYPES = {str: "string", int: "integer", bool: "boolean"}
 BODY = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
         "positions": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
-        "node": {"type": "string"},
-        "exception": {"type": "string"},
-        "topic": {"type": "string"},
-        "since": {"type": "integer"},
-        "all": {"type": "boolean"},
-        "dry_run": {"type": "boolean"},
+        **{name: {"type": JSON_TYPES[kind]} for name, kind in NAMES.items()},
     },
 }
 FORM = 'send {"positions": [[partition, offset], ...]}, or any of node, exception, topic, since, or {"all": true}'

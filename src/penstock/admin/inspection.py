@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from penstock.admin.served_app import ServedApp
 from penstock.clock import stopwatch_us
 from penstock.engine.fingerprint import fingerprint
 from penstock.engine.history import MOST_EPOCHS
+from penstock.engine.loop import Loop
 from penstock.errors import describe_function
 from penstock.masking import masked
 from penstock.plan.passes import make_plan
@@ -113,19 +115,25 @@ async def offsets(request: Request) -> Response:
     """Position, end and lag of each source partition."""
     running = served(request)
     loop = running.need_loop()
-    positions, lags = loop.committed.positions, loop.lags()
-    places = sorted(positions.keys() | lags.keys())
-    rows = [
-        {
-            "topic": topic,
-            "partition": partition,
-            "position": positions.get((topic, partition)),
-            "end": positions.get((topic, partition), 0) + lags.get((topic, partition), 0),
-            "lag": lags.get((topic, partition), 0),
-        }
-        for topic, partition in places
-    ]
+    rows = list(progress(loop).values())
     return json_answer({**barrier(running), "lag": sum(row["lag"] for row in rows), "partitions": rows})
+
+
+def progress(loop: Loop, more: Iterable[tuple[str, int]] = ()) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return position, end and lag of each source partition, and of ``more``."""
+    positions, lags = loop.committed.positions.copy(), loop.lags()
+    found = {}
+    for place in sorted({*positions, *lags, *more}):
+        position, lag = positions.get(place), lags.get(place, 0)
+        row = {"topic": place[0], "partition": place[1], "position": position, "end": (position or 0) + lag, "lag": lag}
+        found[place] = row
+    return found
+
+
+def step_now(loop: Loop) -> dict[str, Any] | None:
+    """Return the step that the loop is in, and for how long; None between two epochs."""
+    step = loop.now
+    return None if step is None else step._asdict() | {"for_us": stopwatch_us() - step.since_us}
 
 
 async def epochs(request: Request) -> Response:
@@ -134,8 +142,7 @@ async def epochs(request: Request) -> Response:
     loop = running.need_loop()
     limit = number(request, "limit", least=1, most=MOST_EPOCHS, default=MOST_EPOCHS)
     found = list(loop.history.epochs)[-limit:]
-    now = None if (step := loop.now) is None else step._asdict() | {"for_us": stopwatch_us() - step.since_us}
-    return json_answer({**barrier(running), "now": now, "epochs": [each.data() for each in reversed(found)]})
+    return json_answer({**barrier(running), "now": step_now(loop), "epochs": [each.data() for each in reversed(found)]})
 
 
 def shard_sizes(running: ServedApp) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from penstock.admin.answers import json_answer
 from penstock.admin.error_report import ended
 from penstock.admin.findings import find
-from penstock.admin.inspection import barrier, served
+from penstock.admin.inspection import barrier, progress, served, step_now
 from penstock.admin.measurement import as_data, measure, user_table
 from penstock.admin.served_app import ServedApp
 from penstock.clock import SystemClock, stopwatch_us
@@ -86,8 +86,7 @@ def _of_loop(loop: Loop | None, samples: dict[str, list[dict[str, Any]]]) -> dic
         return empty | {
             "event_time_lag": None, "last_commit_at": None, "now": None, "inputs": [], "groups": [], "failures": [],
         }  # fmt: skip
-    totals, step = loop.totals, loop.now
-    epochs = loop.history.epochs
+    totals, epochs = loop.totals, loop.history.epochs
     lags = [row["value"] for row in samples.get("penstock_event_time_lag_seconds", ())]
     return {
         "lag": loop.lag,
@@ -96,7 +95,7 @@ def _of_loop(loop: Loop | None, samples: dict[str, list[dict[str, Any]]]) -> dic
         "retries": totals.retries,
         "event_time_lag": max(lags, default=None),
         "last_commit_at": epochs[-1].committed_at if epochs else None,
-        "now": None if step is None else step._asdict() | {"for_us": stopwatch_us() - step.since_us},
+        "now": step_now(loop),
         "inputs": _inputs(loop),
         "groups": [msgspec.to_builtins(group) for group in totals.failures.groups()],
         "failures": list(reversed(loop.history.failures))[:20],
@@ -105,17 +104,11 @@ def _of_loop(loop: Loop | None, samples: dict[str, list[dict[str, Any]]]) -> dic
 
 def _inputs(loop: Loop) -> list[dict[str, Any]]:
     """Return position, end, lag and time of each source partition."""
-    positions, lags = loop.committed.positions.copy(), loop.lags()
     times = {(time.topic, time.partition): time for time in loop.partition_times()}
-    rows = []
-    for topic, partition in sorted(positions.keys() | lags.keys() | times.keys()):
-        place = topic, partition
-        position, lag, time = positions.get(place), lags.get(place, 0), times.get(place)
-        row = {"topic": topic, "partition": partition, "position": position, "end": (position or 0) + lag, "lag": lag}
-        if time is not None:
-            row |= {"time": time.time, "watermark": time.watermark, "arrived": time.arrived, "idle": time.idle}
-        rows.append(row)
-    return rows
+    rows = progress(loop, times)
+    for place, time in times.items():
+        rows[place] |= {"time": time.time, "watermark": time.watermark, "arrived": time.arrived, "idle": time.idle}
+    return list(rows.values())
 
 
 def _nodes(running: ServedApp, samples: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:

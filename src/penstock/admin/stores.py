@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from penstock.admin import key_forms, row_forms
 from penstock.admin.answers import HEADERS, HttpError, encoded, json_answer
 from penstock.admin.control import body_of
-from penstock.admin.cursors import CURSOR_MS, PagedScans, Scan
+from penstock.admin.cursors import CURSOR_MS, PagedScans, Scan, open_scan
 from penstock.admin.event_stream import notifier_of
 from penstock.admin.inspection import barrier, position_data, served, shard_sizes
 from penstock.admin.parameters import LONGEST_WAIT_MS, flag, number, optional_number, position
@@ -292,12 +292,7 @@ def _first_page(
 
 
 def _scan(running: ServedApp, spec: StoreSpec, query: q.Query, form: row_forms.Form, timeout_ms: int) -> Scan:
-    snapshot = running.app.snapshot(timeout=timeout_ms)
-    try:
-        return Scan(snapshot, snapshot.query(spec.name, query), form)
-    except BaseException:
-        snapshot.close()
-        raise
+    return open_scan(running, lambda snapshot: snapshot.query(spec.name, query), form, timeout_ms)
 
 
 async def _lines(running: ServedApp, scan: Scan) -> AsyncIterator[bytes]:

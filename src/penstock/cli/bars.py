@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,30 @@ def stderr_console() -> Console:
 
     out = Console(stderr=True, highlight=False)
     return out if out.is_terminal else Console(stderr=True, highlight=False, width=160)
+
+
+@contextmanager
+def counting(text: str, total: int, *, numbers: bool = False, most_quiet: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, if there is more than ``most_quiet``. Gives the function that is told how much of it is done by now."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    quiet = total < most_quiet or not sys.stderr.isatty()
+    columns = (
+        TextColumn(text),
+        BarColumn(),
+        MofNCompleteColumn() if numbers else TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=stderr_console(), transient=True, disable=quiet) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 @contextmanager

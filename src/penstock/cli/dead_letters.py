@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from penstock.cli.bars import counting
 from penstock.cli.dead_letter_forms import json_line, print_kinds, print_letter, print_letters
 from penstock.cli.exits import FAILED
 from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, connected
@@ -15,8 +15,6 @@ from penstock.cli.times import moment_ms
 from penstock.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from penstock.dead_letters.filters import LetterFilter
     from penstock.dead_letters.planning import RedrivePlan
 
@@ -161,8 +159,8 @@ def redrive(
         result = RedriveResult(len(plan.records), plan.letters, plan.already, tuple(plan.refused))
         if plan.records and not dry_run:
             _ask(plan, yes)
-            with _bar(len(plan.records)) as progress:
-                result = write_again(log, name, chosen, ends=plan.ends, progress=progress)
+            with counting("Redriving", len(plan.records), numbers=True) as told:
+                result = write_again(log, name, chosen, ends=plan.ends, progress=lambda written, of: told(written))
     form = result_form(name, result, dry_run=dry_run)
     if as_json:
         print_json(form)
@@ -215,21 +213,6 @@ def _ask(plan: RedrivePlan, yes: bool) -> None:
     if plan.refused:
         typer.echo(f"{len(plan.refused):,} letter(s) cannot be redriven: {plan.refused[0].why}", err=True)
     typer.confirm("Go on?", abort=True, err=True)
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal; gives the function that is told how many records are written."""
-    import sys
-
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from penstock.cli.bars import stderr_console
-
-    columns = (TextColumn("Redriving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr_console(), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda written, of: bar.update(task, completed=written, total=of)
 
 
 def _show(form: dict[str, object]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.bars import counting
 from penstock.cli.kafka import (
     BadInput,
     BadOption,
@@ -159,16 +160,12 @@ def opened(file: Path | None) -> Iterator[tuple[Iterable[str], Callable[[], bool
         return
     if not file.is_file():
         raise BadOption(f"there is no file {str(file)!r}")
-    from rich.console import Console
-    from rich.progress import Progress
-
     with (
         file.open("rb") as data,
         io.TextIOWrapper(data, encoding="utf-8") as text,
-        Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar,
+        counting(file.name, file.stat().st_size) as told,
     ):
-        task = bar.add_task(file.name, total=file.stat().st_size)
-        yield text, lambda: True, lambda: bar.update(task, completed=data.tell())
+        yield text, lambda: True, lambda: told(data.tell())
 
 
 def rows_of(lines: Iterable[str], shape: Shape) -> Iterator[Row]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.cli.bars import counting
 from penstock.cli.kafka import BadOption, SerdeName, decoded, encoded
 from penstock.state.keys import MAX_TIME
 
@@ -214,13 +214,12 @@ def _versions(log: KafkaLog, found: CommittedStore, asked: Asked, forms: Forms) 
 @contextmanager
 def _reading(found: CommittedStore) -> Iterator[OnRead]:
     """Show a bar while much is read. Gives the function that is told how many offsets were read."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    read = 0
+    with counting(f"Reading {found.store.name}", sum(split.offsets for split in found.splits), most_quiet=LONG) as told:
 
-    from penstock.cli.bars import stderr_console
+        def add(offsets: int) -> None:
+            nonlocal read
+            read += offsets
+            told(read)
 
-    total = sum(split.offsets for split in found.splits)
-    quiet = total < LONG or not sys.stderr.isatty()
-    columns = (TextColumn(f"Reading {found.store.name}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr_console(), transient=True, disable=quiet) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda offsets: bar.advance(task, offsets)
+        yield add

@@ -16,6 +16,8 @@ from uuid import UUID
 
 from msgspec import Meta, defstruct
 
+from penstock.serde.avro_schema import parts
+
 INT32, INT64 = 2**31, 2**63
 FLOAT32 = 3.4028234663852886e38
 
@@ -56,20 +58,8 @@ class Unchecked(Exception):
 
 def named_types(schema: Any) -> dict[str, Any]:
     """Return the records, enums and fixed types of a parsed schema by their full names."""
-    found: dict[str, Any] = {}
-    waiting = [schema]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            waiting += one
-        elif isinstance(one, dict):
-            if one["type"] in ("record", "error", "enum", "fixed"):
-                found[one["name"]] = one
-            waiting += [field["type"] for field in one.get("fields", ())]
-            waiting += [one[inner] for inner in ("items", "values") if inner in one]
-            if isinstance(one["type"], dict | list):
-                waiting.append(one["type"])
-    return found
+    types = (one for one in parts(schema) if isinstance(one, dict))
+    return {one["name"]: one for one in types if one["type"] in ("record", "error", "enum", "fixed")}
 
 
 def checking_type(schema: Any, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> Any:

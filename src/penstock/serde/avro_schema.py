@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -27,16 +28,27 @@ def parsed_schema(text: str) -> Any:
 
 def _make_bytes_of_defaults(parsed: Any) -> None:
     """Put bytes in the place of the texts by which JSON writes the defaults of bytes; fastavro takes defaults as they stand."""
-    waiting = [parsed]
+    for one in parts(parsed):
+        for field in one.get("fields", ()) if isinstance(one, dict) else ():
+            if isinstance(field.get("default"), str) and _is_bytes(field["type"]):
+                field["default"] = field["default"].encode("latin-1")
+
+
+def parts(schema: Any) -> Iterator[Any]:
+    """Yield all unions (lists) and types that are more than a name (dicts) within a schema, with itself.
+
+    >>> list(parts({"type": "array", "items": ["null", {"type": "map", "values": "long"}]}))[1:]
+    [['null', {'type': 'map', 'values': 'long'}], {'type': 'map', 'values': 'long'}]
+    """
+    waiting = [schema]
     while waiting:
         one = waiting.pop()
         if isinstance(one, list):
+            yield one
             waiting += one
         elif isinstance(one, dict):
-            for field in one.get("fields", ()):
-                if isinstance(field.get("default"), str) and _is_bytes(field["type"]):
-                    field["default"] = field["default"].encode("latin-1")
-                waiting.append(field["type"])
+            yield one
+            waiting += [field["type"] for field in one.get("fields", ())]
             waiting += [one[inner] for inner in ("type", "items", "values") if inner in one]
             waiting += one.get("__named_schemas", {}).values()
 
@@ -53,19 +65,10 @@ def has_one_form(text: str) -> bool:
     >>> has_one_form('{"type":"array","items":["null","long"]}'), has_one_form('["long","string"]')
     (True, False)
     """
-    waiting: list[Any] = [json.loads(text)]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            if sum(branch != "null" for branch in one) > 1:
-                return False
-            waiting += one
-        elif isinstance(one, dict):
-            if "logicalType" in one:
-                return False
-            waiting += [field["type"] for field in one.get("fields", ())]
-            waiting += [one[inner] for inner in ("type", "items", "values") if inner in one]
-    return True
+    return not any(
+        sum(branch != "null" for branch in one) > 1 if isinstance(one, list) else "logicalType" in one
+        for one in parts(json.loads(text))
+    )
 
 
 def name_of(parsed: Any, value_type: Any) -> str:
