@@ -32,6 +32,27 @@ def test_a_view_gives_plain_values_and_timestamps(timestamped):
     assert view.approximate_num_entries() == 3
 
 
+def test_a_look_from_outside_is_no_use_of_a_row_that_may_make_room():
+    store = standalone(Stores.lru("s", max_entries=2))
+    store.put("a", 1), store.put("b", 2)
+    view = read_only(store)
+    assert (view.get("a"), view.get_with_timestamp("a").value) == (1, 1)
+    store.put("c", 3)
+    assert [key for key, _ in view.all()] == ["b", "c"], "a was put before b, and only looked at since"
+
+
+def test_rows_of_all_shards_are_counted_and_come_in_the_order_of_one():
+    spec = Stores.key_value("s")
+    shards = [standalone(spec) for _ in range(3)]
+    for place, key in enumerate("fabced"):
+        shards[place % 3].put(key, place)
+    view = merged_view(spec, shards)
+    assert view.approximate_num_entries() == 6
+    assert [key for key, _ in view.range("b", "e")] == list("bcde")
+    assert [key for key, _ in view.reverse_all()] == list("fedcba")
+    assert (view.get("d"), view.get("x")) == (5, None)
+
+
 @pytest.mark.parametrize("verb", ["put", "delete", "put_all", "put_if_absent", "compute", "merge", "write", "seal"])
 def test_a_view_has_no_verb_that_writes(verb):
     with pytest.raises(StoreError, match=f"'s' is read-only here: it has no '{verb}'"):
