@@ -17,7 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.output import console
+from penstock.cli.output import console, table_of
 
 if TYPE_CHECKING:
     from penstock.cli.demo_progress import Progress, Watch
@@ -116,26 +116,16 @@ def tables(progress: Progress) -> Columns:
 
 def top_customers(spend: dict[str, int]) -> Table:
     """Return the customers who spent most."""
-    table = _table("Top customers (a table)", "customer", "spent")
-    for customer, cents in sorted(dict(spend).items(), key=lambda row: (-row[1], row[0]))[:ROWS]:
-        table.add_row(customer, _money(cents))
-    return table
+    most = sorted(dict(spend).items(), key=lambda row: (-row[1], row[0]))[:ROWS]
+    rows = [(customer, _money(cents)) for customer, cents in most]
+    return table_of(("customer", "spent"), rows, numbers=("spent",), name="Top customers (a table)")
 
 
 def newest_windows(revenue: dict[Any, int]) -> Table:
     """Return the windows that began last."""
-    table = _table("Revenue (windows of 10 s)", "from", "category", "revenue")
     newest = sorted(dict(revenue).items(), key=lambda row: (-row[0].start, row[0].key))[:ROWS]
-    for window, cents in newest:
-        table.add_row(f"{datetime.fromtimestamp(window.start / 1000, UTC):%H:%M:%S}", window.key, _money(cents))
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number == len(columns) - 1 else "left")
-    return table
+    rows = [(f"{datetime.fromtimestamp(w.start / 1000, UTC):%H:%M:%S}", w.key, _money(cents)) for w, cents in newest]
+    return table_of(("from", "category", "revenue"), rows, numbers=("revenue",), name="Revenue (windows of 10 s)")
 
 
 def _money(cents: int) -> str:

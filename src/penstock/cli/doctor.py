@@ -15,7 +15,7 @@ import typer
 from penstock.cli.exits import FAILED
 from penstock.cli.finding import Finding
 from penstock.cli.kafka import BootstrapOption, ClientOption, client_settings
-from penstock.cli.output import JsonOption, console, print_json
+from penstock.cli.output import JsonOption, console, print_json, table_of
 from penstock.masking import remember, scrubbed
 
 
@@ -63,19 +63,14 @@ def settings() -> tuple[dict[str, Any], list[Finding]]:
 
 
 def _show(findings: list[Finding], full: bool) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("", "what", "found", "to do"):
-        table.add_column(title, overflow="fold")
-    marks = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "fix": "[red]fix[/]"}
-    for finding in findings:
-        told = (escape(scrubbed(text)) for text in (finding.subject, finding.found, finding.advice))
-        table.add_row(marks[finding.state], *told)
+    marks = {"ok": Text("ok", "green"), "note": Text("note", "yellow"), "fix": Text("fix", "red")}
+    rows: list[list[str | Text]] = [
+        [marks[each.state], *map(scrubbed, (each.subject, each.found, each.advice))] for each in findings
+    ]
     out = console()
-    out.print(table)
+    out.print(table_of(("", "what", "found", "to do"), rows))
     wrong = sum(not finding.good for finding in findings)
     out.print("Nothing must be done." if not wrong else f"{wrong} to do.")
     if not full:

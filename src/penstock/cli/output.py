@@ -12,6 +12,8 @@ from penstock.masking import scrubbed
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 #: the option that every command has whose output a script may want
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -39,16 +41,24 @@ def console() -> Console:
     return out if out.is_terminal else Console(highlight=False, width=160)
 
 
-def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> None:
-    """Print a table, if there are rows; ``numbers``: all columns but the first are."""
+def table_of(
+    titles: Sequence[str], rows: Iterable[Sequence[str | Text]], *, numbers: Sequence[str] = (), name: str | None = None
+) -> Table:
+    """Return a table. ``numbers``: the columns that are. Strings are shown as they are; what has a style is a `Text`."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if numbers and number else "left", overflow="fold")
+    table = Table(title=name, box=box.SIMPLE_HEAD, title_justify="left")
+    for title in titles:
+        table.add_column(title, justify="right" if title in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(each) if isinstance(each, str) else each for each in row))
+    return table
+
+
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[str | Text]], *, numbers: Sequence[str] = ()) -> None:
+    """Print a table, if there are rows."""
+    table = table_of(titles, rows, numbers=numbers)
     if table.row_count:
         console().print(table)

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.exits import FAILED
 from penstock.cli.kafka import BadOption, BootstrapOption, ClientOption, SerdeName, connected
-from penstock.cli.output import JsonOption, console, print_json
+from penstock.cli.output import JsonOption, print_json, print_table
 
 
 def query(
@@ -90,13 +90,6 @@ def _text(value: Any) -> str:
 
 
 def _show_stores(found: Any) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("store", "kind", "keys", "values"):
-        table.add_column(title)
-    for each in found["stores"] if isinstance(found, Mapping) else found:
-        table.add_row(*(escape(str(each.get(name) or "-")) for name in ("name", "kind", "key", "value")))
-    console().print(table)
+    names = ("name", "kind", "key", "value")
+    rows = found["stores"] if isinstance(found, Mapping) else found
+    print_table(("store", "kind", "keys", "values"), [[str(each.get(name) or "-") for name in names] for each in rows])

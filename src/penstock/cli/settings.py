@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.output import JsonOption, console, print_json
+from penstock.cli.output import JsonOption, console, print_json, table_of
 from penstock.masking import HIDDEN, masked
 
 SchemaOption = Annotated[bool, typer.Option("--schema", help="Print what [tool.penstock] may hold, as JSON Schema.")]
@@ -25,18 +25,14 @@ def config(as_json: JsonOption = False, schema: SchemaOption = False) -> None:
     if as_json:
         print_json(rows)
         return
-    from rich import box
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("setting", "value", "default", "meaning"):
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        shown = repr(row["value"])
-        value = f"[bold]{_escape(shown)}[/]" if row["value"] != row["default"] else ""
-        table.add_row(row["name"], value, _escape(repr(row["default"])), _escape(row["meaning"]))
+    shown = [
+        (row["name"], Text(repr(row["value"]) if row["value"] != row["default"] else "", "bold"), repr(row["default"]), row["meaning"])
+        for row in rows
+    ]  # fmt: skip
     out = console()
-    out.print(table)
+    out.print(table_of(("setting", "value", "default", "meaning"), shown))
     out.print("Set one as an argument of App, as PENSTOCK_<NAME> in the environment, or below [tool.penstock] in pyproject.toml.",
               markup=False)  # fmt: skip
 
@@ -68,9 +64,3 @@ def settings_here(pyproject: Path, environ: Mapping[str, str] | None = None) -> 
 def _shown(name: str, value: Any) -> Any:
     """Return a value as it may be shown; of values of the user's own nobody knows which are secrets."""
     return dict.fromkeys(value, HIDDEN) if name == "user_config" else masked(value)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.kafka import BootstrapOption, ClientOption, connected
-from penstock.cli.output import JsonOption, console, print_json
+from penstock.cli.output import JsonOption, console, print_json, table_of
 from penstock.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from penstock.cli.application_status import ApplicationStatus
     from penstock.log.kafka import KafkaLog
+
+
+#: columns of a partition of the input
+NUMBERS = ("position", "stable end", "end", "lag")
 
 
 def status(
@@ -109,23 +113,12 @@ def shown(status: ApplicationStatus) -> Group:
     ]  # fmt: skip
     changelogs = [(c.store, f"{c.partitions}", f"{c.offsets:,}", c.topic) for c in status.changelogs]
     if places:
-        parts.append(_table(("input", "position", "stable end", "end", "lag"), places))
+        parts.append(table_of(("input", *NUMBERS), places, numbers=NUMBERS))
     if changelogs:
-        parts.append(_table(("store", "partitions", "offsets", "changelog"), changelogs))
+        parts.append(
+            table_of(("store", "partitions", "offsets", "changelog"), changelogs, numbers=("partitions", "offsets"))
+        )
     if status.profile:
         spent = [(name, f"{us / 1000:,.1f}") for name, us in status.profile.items()]
-        parts.append(_table((f"epoch {status.epoch - 1:,}: time went to", "ms"), spent))
+        parts.append(table_of((f"epoch {status.epoch - 1:,}: time went to", "ms"), spent, numbers=("ms",)))
     return Group(*parts)
-
-
-def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in titles:
-        table.add_column(title, justify="left" if title in ("input", "store", "changelog") else "right")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table

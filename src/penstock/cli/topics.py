@@ -28,7 +28,7 @@ def list_topics(bootstrap: BootstrapOption = None, client: ClientOption = None, 
     if as_json:
         print_json([{"topic": name, "partitions": count} for name, count in found.items()])
         return
-    print_table(("topic", "partitions"), [(name, str(count)) for name, count in found.items()], numbers=True)
+    print_table(("topic", "partitions"), [(name, str(count)) for name, count in found.items()], numbers=("partitions",))
     if not found:
         print("There are no topics.")
 
@@ -90,9 +90,8 @@ def describe(
     if as_json:
         print_json({"topic": name, "partitions": rows, "configs": configs})
         return
-    print_table(
-        ("partition", "begin", "stable end", "end"), [tuple(map(str, row.values())) for row in rows], numbers=True
-    )
+    titles = ("partition", "begin", "stable end", "end")
+    print_table(titles, [tuple(map(str, row.values())) for row in rows], numbers=titles[1:])
     for setting, value in configs.items():
         print(f"{setting}={value}")
 
