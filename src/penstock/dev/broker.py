@@ -84,7 +84,7 @@ class Broker(JvmServer):
         self._end(timeout=20)
         return self.start()
 
-    def _bring(self) -> None:
+    def _fetch(self) -> None:
         self._java, self._jars = find_java(), resolve(self._coordinates, progress=self._progress)
 
     def _choose_ports(self) -> None:

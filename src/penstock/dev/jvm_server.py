@@ -63,10 +63,10 @@ class JvmServer(ABC):
         return self._process.pid if self._process is not None and self.running else None
 
     def start(self) -> Self:
-        """Bring what it is made of, start, and return when it answers."""
+        """Fetch what it is made of, start, and return when it answers."""
         if self.running:
             return self
-        self._bring()
+        self._fetch()
         self._choose_ports()
         folder = self._prepare_folder()
         try:
@@ -114,7 +114,7 @@ class JvmServer(ABC):
     # ---- what a server says of itself
 
     @abstractmethod
-    def _bring(self) -> None:
+    def _fetch(self) -> None:
         """Find Java, and fetch what is missing."""
 
     @abstractmethod

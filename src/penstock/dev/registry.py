@@ -65,7 +65,7 @@ class RegistryServer(JvmServer):
             raise RegistryFailed("the schema registry has no port yet: start it first")
         return f"http://{self.host}:{self.port}{PATH}"
 
-    def _bring(self) -> None:
+    def _fetch(self) -> None:
         self._java, self._program = find_java(), unpacked(ARCHIVE, progress=self._progress)
 
     def _command(self, folder: Path) -> list[str]:
