@@ -68,6 +68,7 @@ same table. Names, types and labels are frozen: a test compares them with `tests
 
 A processor counts through its context; the numbers come to the driver with the barrier, so that an epoch that is run again counts once.
 
+<!-- run: metrics -->
 ```python
 class Orders(Processor):
     def process(self, record):

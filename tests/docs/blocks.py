@@ -1,0 +1,69 @@
+"""The blocks of code in the documents, and what runs each: a mark in front of it says so where it is not plain.
+
+``<!-- run: NAME -->``: `test_blocks.py`, with what NAME stands for. ``<!-- not run: REASON -->``, and of the tutorial ``not here``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "deploy" / "README.md"]
+DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
+BLOCK = re.compile(
+    r'(?:^<!-- ([^>]*) -->\n)?(?:^<div[^>]*>\n\n)?(?:^```java\n.*?^```\n\n)?^```(\w+)(?: title="([^"]+)")?\n(.*?)^```',
+    re.MULTILINE | re.DOTALL,
+)
+#: pages that a test works through from top to bottom, files and commands
+WORKED_THROUGH = {
+    "docs/tutorial.md": "cli/test_tutorial.py",
+    "docs/migration/state.md": "conformance/test_moved_on_a_broker.py",
+}
+#: what test_migration.py finds its programs by
+OF_THE_CHAPTER = re.compile(r"pair: |program: |queries$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code, and where it is."""
+
+    page: str
+    line: int
+    mark: str
+    language: str
+    title: str
+    text: str
+
+    @property
+    def run_by(self) -> str:
+        """Say what runs it, or why nothing does; empty if nothing is known."""
+        if self.mark.startswith(("run: ", "not run: ", "not here: ")):
+            return self.mark
+        if self.page in WORKED_THROUGH:
+            return WORKED_THROUGH[self.page]
+        if self.page == "docs/migration/kafka-streams.md" and OF_THE_CHAPTER.match(self.mark):
+            return "conformance/test_migration.py"
+        if self.language == "python" and ">>> " in self.text:
+            return "docs/test_docs.py"
+        if self.page == "README.md" and self.text.startswith("from penstock import App"):
+            return "docs/test_docs.py::test_the_first_app_of_the_readme_is_the_example"
+        return ""
+
+
+def blocks() -> Iterator[Block]:
+    """Yield the blocks that somebody may want to run: Python, and commands of Penstock's."""
+    for path in DOCUMENTS:
+        text = path.read_text()
+        for found in BLOCK.finditer(text):
+            mark, language, title, body = found.groups(default="")
+            if language == "python" or (language in ("console", "bash") and re.search(r"\bpenstock [a-z]", body)):
+                line = text.count("\n", 0, found.start()) + 1
+                yield Block(path.relative_to(ROOT).as_posix(), line, mark, language, title, body)
+
+
+def marked(name: str) -> list[Block]:
+    """Return the blocks that are marked to be run under a name."""
+    return [block for block in blocks() if block.mark == f"run: {name}"]
