@@ -30,9 +30,10 @@ def test_every_row_that_is_done_has_a_test_and_every_other_has_a_reason(row):
         assert row["reason"]
 
 
-#: the sections of our list of Kafka Streams' capabilities, by the letters that the ids of their rows begin with
+#: the sections of our list of Kafka Streams' capabilities and of what is around it, by the letters that the ids of their rows begin with
 LETTERS = {
-    "SB", "KS", "KT", "KG", "KGT", "CG", "TW", "SW", "EM", "W", "SU", "CO", "RT", "PA", "ST", "IQ", "LC", "ER", "CF", "TL", "K"
+    "SB", "KS", "KT", "KG", "KGT", "CG", "TW", "SW", "EM", "W", "SU", "CO", "RT", "PA", "ST", "IQ", "LC", "ER", "CF", "TL", "K",
+    "AR",
 }  # fmt: skip
 
 
