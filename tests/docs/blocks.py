@@ -1,14 +1,22 @@
 """The blocks of code in the documents, and what runs each: a mark in front of it says so where it is not plain.
 
-``<!-- run: NAME -->``: `test_blocks.py`, with what NAME stands for. ``<!-- not run: REASON -->``, and of the tutorial ``not here``.
+``<!-- run: NAME -->``: ``test_NAME`` of `test_blocks.py`, or of tests/app/test_documents.py, which has a broker and Spark.
+``<!-- not run: REASON -->``; in the tutorial it is ``not here``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+import penstock
+from penstock.cli.app import app as commands
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "deploy" / "README.md"]
@@ -67,3 +75,27 @@ def blocks() -> Iterator[Block]:
 def marked(name: str) -> list[Block]:
     """Return the blocks that are marked to be run under a name."""
     return [block for block in blocks() if block.mark == f"run: {name}"]
+
+
+def run(name: str, space: Mapping[str, Any], **instead: str) -> dict[str, Any]:
+    """Run the blocks of Python with a mark, one after the other, in one space of names; return it. ``instead``: of words."""
+    found = [block for block in marked(name) if block.language == "python"]
+    assert found
+    space = {public: getattr(penstock, public) for public in penstock.__all__} | space
+    for block in found:
+        text = block.text
+        for here, there in instead.items():
+            assert here in text or len(found) > 1
+            text = text.replace(here, there)
+        exec(compile(text, f"{block.page}:{block.line}", "exec"), space)
+    return space
+
+
+def command(line: str, instead: Mapping[str, str]) -> str:
+    """Run a command line of a document in this process; return what it says."""
+    for here, there in instead.items():
+        line = line.replace(here, there)
+    words = shlex.split(line.replace("-d dead ", "-d shop-dead-letters "), comments=True)
+    result = CliRunner().invoke(commands, words[1:], input="y\n")  # to what asks
+    assert result.exit_code == 0, f"{line}\n{result.output}"
+    return result.output
