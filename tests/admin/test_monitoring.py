@@ -111,6 +111,8 @@ def test_the_text_form_is_strict(names):
             assert name in (current, f"{current}_bucket", f"{current}_sum", f"{current}_count"), line
             assert name.startswith(("penstock_", "kafka_"))
     types = dict(line.split(" ")[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
+    own, of_kafka = "penstock_epochs_total" in types, "kafka_stream_thread_commit_total" in types
+    assert (own, of_kafka) == {"penstock": (True, False), "kafka_streams": (False, True), "both": (True, True)}[names]
     for name, kind in types.items():
         assert name.endswith("_total") == (kind == "counter"), name
         assert not name.endswith(("_bucket", "_count", "_sum")), name

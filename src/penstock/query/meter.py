@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from penstock.clock import stopwatch_us
 from penstock.distribution import SECONDS, Distribution
-from penstock.errors import StreamsError, UnknownStore
+from penstock.errors import QueryError, UnknownStore
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
 
@@ -29,7 +29,7 @@ class QueryMeter:
         began, name = stopwatch_us(), type(query).__name__
         try:
             result = ask()
-        except StreamsError as error:
+        except QueryError as error:
             known = "" if isinstance(error, UnknownStore) else store  # whatever was asked for would be a label
             self.counts[known, name, type(error).__name__] += 1
             raise
