@@ -1,6 +1,6 @@
 """The blocks of code in the documents, and what runs each: a mark in front of it says so where it is not plain.
 
-``<!-- run: NAME -->``: ``test_NAME`` of `test_blocks.py`, or of tests/app/test_documents.py, which has a broker and Spark.
+``<!-- run: NAME -->``: a test that asks for the name; those are in the files that `test_blocks.py` lists.
 ``<!-- not run: REASON -->``; in the tutorial it is ``not here``.
 """
 
