@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.query.accounts import SHARDS, Accounts
 
 from penstock import KeyQuery, NotAvailable, RangeQuery, SnapshotClosed
+from penstock.errors import BadKey
 from penstock.query.barriers import Barrier
 
 shards = st.integers(0, SHARDS - 1)
@@ -210,3 +211,14 @@ def test_times_are_durations_as_everywhere(accounts):
     wait, timeout = timedelta(milliseconds=5), timedelta(minutes=1)
     with accounts.queries.snapshot(at_least={("in", 0): 1}, wait_ms=wait, timeout=timeout) as snapshot:
         accounts.check(snapshot)
+
+
+def test_a_query_at_once_that_is_refused_is_counted_once_it_goes_the_ordinary_way(accounts):
+    queries, refused = accounts.queries, KeyQuery(17)  # keys are text
+    for ask in (queries.query_at_once, queries.query):
+        assert queries.meter.counts == {}
+        with pytest.raises(BadKey):
+            ask("disk", refused)
+    assert queries.meter.counts == {("disk", "KeyQuery", "BadKey"): 1}
+    assert queries.query_at_once("disk", KeyQuery("d1-1")).found is False
+    assert queries.meter.counts["disk", "KeyQuery", "answered"] == 1

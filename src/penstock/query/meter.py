@@ -33,6 +33,11 @@ class QueryMeter:
             known = "" if isinstance(error, UnknownStore) else store  # whatever was asked for would be a label
             self.counts[known, name, type(error).__name__] += 1
             raise
-        self.counts[store, name, "answered"] += 1
-        self.seconds[store, name].add((stopwatch_us() - began) / 1e6)
+        self.answered(store, query, began)
         return result
+
+    def answered(self, store: str, query: Query, since_us: int) -> None:
+        """Count a query that was answered, and began then."""
+        name = type(query).__name__
+        self.counts[store, name, "answered"] += 1
+        self.seconds[store, name].add((stopwatch_us() - since_us) / 1e6)

@@ -90,11 +90,16 @@ class Queries:
         return self.meter.measured(store, query, lambda: answered(self.routing, store, query, at))
 
     def query_at_once(self, store: str, query: Query) -> QueryResult | None:
-        """Answer a query if nothing has to be waited for; None: it takes `query`. For who must not wait."""
+        """Answer a query if nothing has to be waited for; None: it takes `query`. For who must not wait.
+
+        One that is refused is not counted: who asks goes on to `query`, which refuses it again."""
+        began = stopwatch_us()
         try:
-            return self.meter.measured(store, query, lambda: answered(self.routing, store, query, OpenShards(self)))
+            result = answered(self.routing, store, query, OpenShards(self))
         except (NotOpen, ShardIsNewer, ShardNotReady):
             return None
+        self.meter.answered(store, query, began)
+        return result
 
     def snapshot(self, *, at_least: Position | None = None, wait_ms: int = 0, timeout: Any = None) -> Snapshot:
         """Return all stores at the last barrier, once that has a position."""
