@@ -12,9 +12,9 @@ def test_a_module_of_the_program_comes_before_one_that_is_installed(tmp_path, mo
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a_common_name.py").write_text(f"folder = {folder!r}")
     program, installed = str(tmp_path / "program"), str(tmp_path / "installed")
-    driver, worker = [program, installed, *sys.path], [*sys.path, installed]
+    driver, worker = [program, *sys.path, installed], [*sys.path, installed]
     monkeypatch.setattr(sys, "path", driver)
-    monkeypatch.setattr(sys, "prefix", installed)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))  # as /usr/src/app is below /usr
     paths = import_paths()
     monkeypatch.setattr(sys, "path", worker)
     import_as_the_program(*paths)

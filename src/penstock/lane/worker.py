@@ -207,18 +207,18 @@ def close_worker(identity: str) -> None:
         worker.close()
 
 
-def import_as_the_program(own: Sequence[str], installed: Sequence[str]) -> None:
-    """Import from where the program does. Folders of its own come first, as they do there: a package may have the name of a module."""
-    sys.path[:0] = [path for path in own if path not in sys.path]
-    sys.path += [path for path in installed if path not in sys.path]
+def import_as_the_program(first: Sequence[str], others: Sequence[str]) -> None:
+    """Import from where the program does. What comes first there does so here: a package may have the name of a module."""
+    sys.path[:0] = [path for path in first if path not in sys.path]
+    sys.path += [path for path in others if path not in sys.path]
 
 
 def worker_for(identity: str, payload: Callable[[], bytes]) -> Worker:
     """Return this process' worker for a stage; made from its bytes when it is first needed."""
     if identity not in _workers:
         WORKER_LOG.install()
-        (own, installed), data = pickle.loads(payload())
-        import_as_the_program(own, installed)
+        (first, others), data = pickle.loads(payload())
+        import_as_the_program(first, others)
         for old in _workers.values():
             old.close()
         _workers.clear()

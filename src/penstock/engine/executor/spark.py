@@ -239,7 +239,8 @@ def step_names(steps: Iterable[Step]) -> str:
 
 
 def import_paths() -> tuple[list[str], list[str]]:
-    """Return where this program imports from, as a worker must: folders of its own, and those of this installation of Python."""
+    """Return where this program imports from, as a worker must: folders that come before Python's own library, and all others."""
     paths = [os.path.abspath(path or ".") for path in sys.path if not path or os.path.isdir(path)]
-    installed = [path for path in paths if path.startswith((sys.prefix, sys.base_prefix))]
-    return [path for path in paths if path not in installed], installed
+    library = os.path.dirname(os.path.abspath(os.__file__))
+    at = paths.index(library) if library in paths else 0
+    return paths[:at], paths[at:]
